@@ -12,8 +12,6 @@
 #include "assess/history.h"
 #include "plan/forecast.h"
 
-#include <stdio.h>
-
 enum { TIDE_AGAINST_ROWS = TIDE_PHASES_MOST + 2, TIDE_AGAINST_NAME = 48 };
 
 struct tide_against_row {
@@ -34,9 +32,5 @@ int tide_against_compare(bool host, const struct tide_forecast *forecast, const 
 /* What a recording says of how far a run came: the last step that it named, 0: it names none; and whether it
  * ended well there. */
 int tide_against_end(const char *path, int64_t *ret_step, bool *ret_well, struct tide_err *err);
-
-/* Reads the recording and prints, as text or as one JSON document (tidemark.against/1). */
-int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
-                 bool json, FILE *out, struct tide_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * stacks.h - how call sites and their stacks are said, wherever they are: to a person, and in documents.
+ * stacks.h - call sites and their stacks: whose code a frame is, and which frames a reader wants.
  *
  * A stack has dozens of frames, of which a reader wants few: the program's own code, which is what no package
  * installed, outermost first, then what it called into. Frames of start-up and of the import machinery are
@@ -9,10 +9,6 @@
 #define TIDE_STACKS_H
 
 #include "assess/history.h"
-#include "base/buf.h"
-#include "base/json.h"
-
-#include <stdio.h>
 
 enum { TIDE_STACK_SHOWN = 64, TIDE_SITE_PROCESS = 64 };
 
@@ -50,10 +46,6 @@ size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size
 /* The one frame that a person would open in an editor; NULL: none has a name. Borrowed from the history. */
 const struct tide_frame *tide_stack_line(const struct tide_history *history, int64_t stack);
 
-/* "train.py:88 train_step", "libtorch.so  at::empty_cpu", "a.out+0x1234", escaped; with the text of the
- * source line where that file is here. */
-void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
-
 /* Whether a frame is the program's own code rather than what a package installed, as far as its path tells.
  */
 bool tide_frame_is_own(const struct tide_frame *frame);
@@ -64,17 +56,5 @@ const struct tide_frame *tide_stack_own(const struct tide_history *history, int6
 
 /* Whether a line of the program asked for what a stack allocates, rather than a library by itself. */
 bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
-
-/* The text of a frame's source line as it was recorded, escaped; false when there is none. No file is opened:
- * a name in a recording is not to be trusted. */
-bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
-
-/* The chosen frames, one line each, behind `indent`. */
-void tide_stack_print(const struct tide_history *history, const struct tide_history_site *site, size_t most,
-                      const char *indent, FILE *out);
-
-/* An array of all frames, innermost first: function, file, line, module, offset, python, inlined. */
-void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *history,
-                     int64_t stack);
 
 #endif

@@ -7,6 +7,7 @@
 #include "cli/cmd_train.h"
 #include "cli/train_breakdown.h"
 #include "plan/plan_text.h"
+#include "show/text/against_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * test_match.c - call sites of two recordings, told by what their frames are called.
  */
 #include "assess/match.h"
-#include "assess/stacks.h"
 #include "record/reader.h"
 #include "record/writer.h"
+#include "show/text/stack_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

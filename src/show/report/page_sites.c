@@ -1,9 +1,9 @@
 #include "show/report/page_sites.h"
 #include "assess/moment.h"
-#include "assess/stacks.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "show/report/page_series.h"
+#include "show/text/stack_text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,13 +2,13 @@
  * page_verdict.c - the parts of a page that are read first: the verdict with its evidence, and the culprits.
  */
 #include "assess/healthy.h"
-#include "assess/stacks.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "show/report/page.h"
 #include "show/report/svg.h"
 #include "show/text/blame_text.h"
 #include "show/text/html.h"
+#include "show/text/stack_text.h"
 #include "show/text/verdict_text.h"
 
 #include <ctype.h>

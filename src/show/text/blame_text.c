@@ -2,11 +2,11 @@
  * blame_text.c - how culprits are said: lines for a person, and the document "tidemark.blame/1".
  */
 #include "show/text/blame_text.h"
-#include "assess/stacks.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "show/text/stack_text.h"
 
 #include <math.h>
 

@@ -3,9 +3,9 @@
  * document "tidemark.diff/1".
  */
 #include "show/text/diff_text.h"
-#include "assess/stacks.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "show/text/stack_text.h"
 #include "show/text/verdict_text.h"
 
 #include <math.h>

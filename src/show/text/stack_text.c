@@ -1,0 +1,134 @@
+#include "show/text/stack_text.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TEXT = 512,
+    SOURCE_LINE = 160,
+};
+
+/* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
+static const char *short_path(const char *path)
+{
+    static const char *const roots[] = {"/site-packages/", "/dist-packages/", NULL};
+    for (const char *const *root = roots; *root; root++) {
+        const char *found = strstr(path, *root);
+        if (found)
+            return found + strlen(*root);
+    }
+    const char *library = strstr(path, "/lib/python3.");
+    const char *inside = library ? strchr(library + strlen("/lib/"), '/') : NULL;
+    return inside ? inside + 1 : tide_text_last_part(path);
+}
+
+bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
+{
+    if (!frame->source[0])
+        return false;
+    tide_text_shown(frame->source, out, size);
+    return true;
+}
+
+/*
+ * A C++ function by its name: without its parameters, and without template arguments that are longer than a
+ * word. Operators keep everything: their names have brackets of their own.
+ */
+static void bare_name(const char *function, char *out, size_t size)
+{
+    enum { ARGUMENTS = 24 };
+    static const char nameless[] = "(anonymous namespace)";
+    size_t used = 0;
+    const char *end = function + strlen(function);
+    bool whole = !strchr(function, '(') || strstr(function, "operator");
+    for (const char *p = function; p < end && used + 1 < size; p++) {
+        if (!whole && !strncmp(p, nameless, sizeof nameless - 1) && used + sizeof nameless < size) {
+            memcpy(out + used, nameless, sizeof nameless - 1);
+            used += sizeof nameless - 1;
+            p += sizeof nameless - 2;
+            continue;
+        }
+        if (!whole && *p == '(' && p > function)
+            break;
+        const char *close = p;
+        int depth = 0;
+        do
+            depth += (*close == '<') - (*close == '>' && close > function && close[-1] != '-');
+        while (*p == '<' && depth > 0 && ++close < end);
+        if (!whole && close - p > ARGUMENTS && used + 4 < size) {
+            memcpy(out + used, "<..>", 4);
+            used += 4;
+            p = close;
+        } else
+            out[used++] = *p;
+    }
+    out[used] = '\0';
+}
+
+void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
+{
+    char bare[160], function[160], file[160], module[96], line[SOURCE_LINE];
+    bare_name(f->function, bare, sizeof bare);
+    tide_text_shown(bare, function, sizeof function);
+    const char *short_file = short_path(f->file);
+    tide_text_shown(short_file, file, sizeof file);
+    const char *short_module = tide_text_last_part(f->module);
+    tide_text_shown(short_module, module, sizeof module);
+    if (f->file[0] && f->line > 0)
+        tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
+    else if (f->function[0])
+        tide_buf_format(b, "%s  %s", module[0] ? module : file, function);
+    else
+        tide_buf_format(b, "%s+0x%llx", module, (unsigned long long)f->offset);
+    if (with_source && tide_frame_source(f, line, sizeof line))
+        tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", line);
+}
+
+void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,
+                      const char *indent, FILE *out)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    size_t count = tide_stack_choose(h, site->stack, most, shown);
+    char process[TIDE_SITE_PROCESS];
+    tide_site_process_name(h, site, process, sizeof process);
+    if (count == 0)
+        fprintf(out, "%s%s in %s\n", indent,
+                site->stack ? "code of no known file" : "many small sites together", process);
+    struct tide_buf line, before;
+    tide_buf_init(&line, 4 * TEXT);
+    tide_buf_init(&before, 4 * TEXT);
+    for (size_t i = 0; i < count; i++) {
+        tide_frame_put(&line, shown[i], true);
+        if (strcmp(tide_buf_view(&line), tide_buf_view(&before)) != 0) /* overloads that call each other */
+            fprintf(out, "%s%s\n", indent, tide_buf_view(&line));
+        tide_buf_clear(&before);
+        tide_buf_text(&before, tide_buf_view(&line));
+        tide_buf_clear(&line);
+    }
+    tide_buf_release(&line);
+    tide_buf_release(&before);
+}
+
+static void json_frame(struct tide_json *json, const struct tide_frame *f)
+{
+    tide_json_object(json, NULL);
+    tide_json_text(json, "function", f->function[0] ? f->function : NULL);
+    tide_json_text(json, "file", f->file[0] ? f->file : NULL);
+    tide_json_whole(json, "line", f->line > 0 ? (double)f->line : NAN);
+    tide_json_text(json, "module", f->module[0] ? f->module : NULL);
+    tide_json_whole(json, "offset", f->offset >= 0 && !f->python ? (double)f->offset : NAN);
+    tide_json_bool(json, "python", f->python);
+    tide_json_bool(json, "inlined", f->inlined);
+    tide_json_end(json);
+}
+
+void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    tide_json_array(json, key);
+    for (size_t i = 0; i < count; i++)
+        json_frame(json, &h->frames[frames[i]]);
+    tide_json_end(json);
+}
