@@ -117,7 +117,14 @@ void tide_status_line_say(struct tide_status_line *line, const char *text)
 
 static void set_column(struct tide_status_line *line, long column)
 {
-    line->cells = column < 0 ? 0 : column >= line->columns ? (size_t)line->columns - 1 : (size_t)column;
+    line->cells = column <= 0 ? 0 : column >= line->columns ? (size_t)line->columns - 1 : (size_t)column;
+}
+
+/* To a column that is known, wherever it was before. */
+static void place_cursor(struct tide_status_line *line, long column)
+{
+    set_column(line, column);
+    line->cells_known = true;
 }
 
 void tide_status_line_resize(struct tide_status_line *line, int rows, int columns)
@@ -175,18 +182,15 @@ static void follow_cursor(struct tide_status_line *line, char final, const char 
     switch (final) {
     case 'H':
     case 'f':
-        set_column(line, parameter(parameters, len, 1, 1) - 1);
-        line->cells_known = true;
+        place_cursor(line, parameter(parameters, len, 1, 1) - 1);
         break;
     case 'G':
     case '`':
-        set_column(line, parameter(parameters, len, 0, 1) - 1);
-        line->cells_known = true;
+        place_cursor(line, parameter(parameters, len, 0, 1) - 1);
         break;
     case 'E':
     case 'F':
-        line->cells = 0;
-        line->cells_known = true;
+        place_cursor(line, 0);
         break;
     case 'C':
         set_column(line, (long)line->cells + parameter(parameters, len, 0, 1));
@@ -194,26 +198,8 @@ static void follow_cursor(struct tide_status_line *line, char final, const char 
     case 'D':
         set_column(line, (long)line->cells - parameter(parameters, len, 0, 1));
         break;
-    case 'A':
-    case 'B':
-    case 'd':
-    case 'm':
-    case 'K':
-    case 'J':
-    case 'P':
-    case 'X':
-    case '@':
-    case 'S':
-    case 'T':
-    case 'n':
-    case 'c':
-    case 'h':
-    case 'l':
-    case 'q':
-    case 't':
-        break;
-    default:
-        line->cells_known = false;
+    default: /* those leave it where it is, of the others it is not known */
+        line->cells_known = line->cells_known && strchr("ABdmKJPX@STnchlqt", final);
     }
 }
 
@@ -225,8 +211,7 @@ static void take_scroll_region(struct tide_status_line *line, const char *parame
         tide_status_line_end(line);
     line->put(line->context, line->held, line->held_len);
     line->region = !whole;
-    line->cells = 0; /* the sequence moves the cursor home */
-    line->cells_known = true;
+    place_cursor(line, 0); /* the sequence moves the cursor home */
     if (whole && line->shown) {
         line->shown = false;
         begin(line);
@@ -279,8 +264,7 @@ static void take_escape(struct tide_status_line *line)
     line->put(line->context, line->held, line->held_len);
     if (plain && final == 'c') {
         line->shown = line->region = line->alternate = false;
-        line->cells = 0;
-        line->cells_known = true;
+        place_cursor(line, 0);
     } else if (plain && final == 'E') {
         line->cells = 0;
     } else if (plain && strchr("]P^_X", final)) {
@@ -365,8 +349,7 @@ static void follow_ground(struct tide_status_line *line, const char *at, size_t 
     }
     line->rune_left = 0;
     if (c == '\r') {
-        line->cells = 0;
-        line->cells_known = true;
+        place_cursor(line, 0);
     } else if (c == '\t') {
         set_column(line, (long)(line->cells / 8 + 1) * 8);
     } else if (c == '\b') {
