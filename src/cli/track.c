@@ -117,11 +117,8 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
     if (last ? tide_heap_sense_finish(t->heap, t->sense, t->writer, t->view.tick, now, SYMBOLS_MS, &err)
              : tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick, now, &err))
         tide_tracker_trouble(t, &err);
-    for (const char *notice; (notice = tide_heap_sense_notice(t->heap));) {
-        char text[400];
-        snprintf(text, sizeof text, "tidemark: %s", notice);
-        tide_tracker_say(t, text);
-    }
+    for (const char *notice; (notice = tide_heap_sense_notice(t->heap));)
+        tide_tracker_say(t, "%s", notice);
 }
 
 /* attach: a line of our own on stderr, where nobody else writes. */
@@ -155,12 +152,10 @@ static void tell_of_survivors(struct tide_tracker *t, int64_t now)
         !isatty(STDERR_FILENO))
         return;
     t->told_of_survivors = true;
-    char text[160];
-    snprintf(
-        text, sizeof text,
-        "tidemark: the command has ended, %lld of its processes %s; recording goes on until they end or you press Ctrl-C",
+    tide_tracker_say(
+        t,
+        "the command has ended, %lld of its processes %s; recording goes on until they end or you press Ctrl-C",
         (long long)t->view.alive, t->view.alive == 1 ? "still runs" : "still run");
-    tide_tracker_say(t, text);
 }
 
 /* When to look next. One dear look (the first, with cold caches, or one that was preempted) must not blind
@@ -334,7 +329,7 @@ static int choose_path(struct tide_tracker *t, struct tide_err *err)
         int len = snprintf(path, size, "%s", t->config->path);
         return (size_t)len < size ? 0 : tide_err_set(err, "the name of the recording is too long");
     }
-    char word[80], text[PATH_MAX + 128];
+    char word[80];
     int elsewhere;
     if (t->config->command)
         tide_recname_word(t->config->command, word, sizeof word);
@@ -342,10 +337,8 @@ static int choose_path(struct tide_tracker *t, struct tide_err *err)
         snprintf(word, sizeof word, "attach-%lld", (long long)t->config->pid);
     if (tide_recname_path(word, path, size, &elsewhere))
         return tide_err_set(err, "there is no directory to write the recording to");
-    if (elsewhere) {
-        snprintf(text, sizeof text, "tidemark: cannot write to the current directory; recording to %s", path);
-        tide_tracker_say(t, text);
-    }
+    if (elsewhere)
+        tide_tracker_say(t, "cannot write to the current directory; recording to %s", path);
     return 0;
 }
 
@@ -511,56 +504,50 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
     return 0;
 }
 
+static void note(struct tide_tracker *t, const char *text)
+{
+    struct tide_err err;
+    struct tide_note row = {.t_ns = tide_clock_ns() - t->base_ns, .text = text};
+    if (tide_writer_note(t->writer, &row, &err))
+        tide_tracker_trouble(t, &err);
+}
+
 static void note_lost_marks(struct tide_tracker *t)
 {
-    if (!t->marks.lost)
-        return;
-    struct tide_err err;
     char text[96];
     snprintf(text, sizeof text, "%llu marks lost: they came faster than they could be read",
              (unsigned long long)t->marks.lost);
-    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text};
-    if (tide_writer_note(t->writer, &note, &err))
-        tide_tracker_trouble(t, &err);
+    if (t->marks.lost)
+        note(t, text);
 }
 
 /* Processes for whose marks or table there was no room: the last is named. */
 static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_refused *refused,
                             const char *what, const char *lost)
 {
-    char text[400];
-    struct tide_err err;
+    char text[400], who[96];
     if (!refused->count)
         return;
-    const char *name = tide_sense_name(t->sense, refused->last_pid, refused->last_start);
-    char who[96];
-    const char *shown = TIDE_SHOWN(name, 64);
+    const char *shown = TIDE_SHOWN(tide_sense_name(t->sense, refused->last_pid, refused->last_start), 64);
     snprintf(who, sizeof who, shown[0] ? "%s[%lld]" : "%sprocess %lld", shown, (long long)refused->last_pid);
-    snprintf(text, sizeof text,
-             "tidemark: no room for the %s of %llu process%s, such as %s, in %s or elsewhere: %s", what,
-             (unsigned long long)refused->count, refused->count == 1 ? "" : "es", who,
+    snprintf(text, sizeof text, "no room for the %s of %llu process%s, such as %s, in %s or elsewhere: %s",
+             what, (unsigned long long)refused->count, refused->count == 1 ? "" : "es", who,
              tide_channel_path(t->channel), lost);
-    tide_tracker_say(t, text);
-    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text + strlen("tidemark: ")};
-    if (tide_writer_note(t->writer, &note, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_say(t, "%s", text);
+    note(t, text);
 }
 
 /* --heap, and no process ever had the hook in it. */
 static void tell_of_unseen_heap(struct tide_tracker *t)
 {
     char text[400];
-    struct tide_err err;
     if (!t->heap || tide_heap_sense_tables(t->heap) > 0 || t->marks.no_table.count > 0)
         return;
     const char *program = t->config->command[0], *obstacle = tide_preloading_obstacle(program);
-    const char *shown = TIDE_SHOWN(program, 128);
-    snprintf(text, sizeof text, "tidemark: --heap saw no allocations: '%s' %s", shown,
+    snprintf(text, sizeof text, "--heap saw no allocations: '%s' %s", TIDE_SHOWN(program, 128),
              obstacle ? obstacle : "and what it started did not load the hook, or ended at once");
-    tide_tracker_say(t, text);
-    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text + strlen("tidemark: ")};
-    if (tide_writer_note(t->writer, &note, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_say(t, "%s", text);
+    note(t, text);
 }
 
 static void finish(struct tide_tracker *t)

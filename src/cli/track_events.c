@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -16,10 +17,16 @@
 
 /* ---- what the user is told while it runs ---- */
 
-void tide_tracker_say(struct tide_tracker *t, const char *text)
+void tide_tracker_say(struct tide_tracker *t, const char *format, ...)
 {
+    char text[PATH_MAX + 128] = "tidemark: ";
+    size_t used = strlen(text);
+    va_list arguments;
     if (t->config->silent)
         return;
+    va_start(arguments, format);
+    vsnprintf(text + used, sizeof text - used, format, arguments);
+    va_end(arguments);
     if (t->relay && tide_relay_owns_terminal(t->relay) && !tide_relay_is_done(t->relay))
         tide_relay_say(t->relay, text);
     else
@@ -31,9 +38,7 @@ void tide_tracker_trouble(struct tide_tracker *t, const struct tide_err *err)
     if (t->outcome->trouble.text[0])
         return;
     t->outcome->trouble = *err;
-    char text[600];
-    snprintf(text, sizeof text, "tidemark: %s; the program goes on", err->text);
-    tide_tracker_say(t, text);
+    tide_tracker_say(t, "%s; the program goes on", err->text);
 }
 
 /* ---- signals ---- */

@@ -45,8 +45,8 @@ struct tide_tracker {
     bool told_of_survivors;
 };
 
-/* A line for the user, on stderr or among the program's output. */
-void tide_tracker_say(struct tide_tracker *t, const char *text);
+/* A line for the user, behind "tidemark: ", on stderr or among the program's output. */
+void tide_tracker_say(struct tide_tracker *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The first thing that went wrong with the recording is told once; the program goes on. */
 void tide_tracker_trouble(struct tide_tracker *t, const struct tide_err *err);

@@ -82,10 +82,9 @@ static void judge(struct tide_trend *trend)
         return;
     if (!trend->history && tide_history_new(HISTORY_BYTES, &trend->history, NULL))
         return;
-    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_assessment *assessment = NULL;
     if (tide_history_load(trend->history, trend->reader, NULL) ||
-        tide_assess_history(trend->history, &options, &assessment, NULL))
+        tide_assess_history(trend->history, NULL, &assessment, NULL))
         return;
     tide_assessment_brief(assessment, trend->brief, sizeof trend->brief);
     tide_assessment_free(assessment);
@@ -106,22 +105,21 @@ void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *vie
         int64_t cost = tide_clock_ns() - now, least = JUDGE_MS * (int64_t)TIDE_NS_PER_MS;
         trend->judge_ns = now + (COST_FACTOR * cost > least ? COST_FACTOR * cost : least);
     }
-    char text[TIDE_UNITS_TEXT], speed[24];
+    char speed[24];
     size_t used = 0;
     if (trend->last.number >= 0) {
-        used = add(out, size, used, "step %s", tide_count_text((double)trend->last.number, text));
+        used = add(out, size, used, "step %s", TIDE_COUNT((double)trend->last.number));
         double rate = steps_per_second(trend);
         if (rate > 0) {
             snprintf(speed, sizeof speed, rate < 9.95 ? "%.1f/s" : "%.0f/s", rate);
             used = add(out, size, used, "  %s", speed);
         }
     } else {
-        used = add(out, size, used, "%s", tide_duration_text((double)(t_ns / TIDE_NS_PER_S), text));
+        used = add(out, size, used, "%s", TIDE_DURATION((double)(t_ns / TIDE_NS_PER_S)));
     }
-    used = add(out, size, used, "  memory %s", tide_size_text((double)view->counted_bytes, text));
-    if (view->alive > 1) {
-        used = add(out, size, used, " in %s processes", tide_count_text((double)view->alive, text));
-    }
+    used = add(out, size, used, "  memory %s", TIDE_SIZE((double)view->counted_bytes));
+    if (view->alive > 1)
+        used = add(out, size, used, " in %s processes", TIDE_COUNT((double)view->alive));
     if (trend->brief[0])
         add(out, size, used, "  %s", trend->brief);
 }
