@@ -18,6 +18,7 @@
 #include "train/lm.h"
 #include "train/sample.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -261,10 +262,7 @@ static void print_json(const struct talk *t)
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.sample/1");
     tide_json_text(&json, "model", t->model.path);
-    if (t->model.step > 0)
-        tide_json_integer(&json, "step", t->model.step);
-    else
-        tide_json_null(&json, "step");
+    tide_json_whole(&json, "step", t->model.step > 0 ? (double)t->model.step : NAN);
     tide_json_text(&json, "vocabulary", kinds[tide_vocabulary_kind(t->model.vocabulary)]);
     tide_json_integer(&json, "window", t->model.window);
     tide_json_integer(&json, "seed", t->values->seed);

@@ -8,6 +8,7 @@
 #include "record/reader.h"
 #include "show/text/recording_tables.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -121,14 +122,10 @@ static void json_head(struct show *show, struct tide_json *json)
     tide_json_text(json, "started", dated ? date : NULL);
     tide_json_real(json, "lasted_s", (double)show->summary.last_ns / TIDE_NS_PER_S);
     tide_json_bool(json, "clean_end", history->ended_ns != TIDE_UNKNOWN);
-    if (history->exit_status == TIDE_UNKNOWN)
-        tide_json_null(json, "exit_status");
-    else
-        tide_json_integer(json, "exit_status", history->exit_status);
-    if (history->interval_ns == TIDE_UNKNOWN)
-        tide_json_null(json, "interval_s");
-    else
-        tide_json_real(json, "interval_s", (double)history->interval_ns / TIDE_NS_PER_S);
+    tide_json_whole(json, "exit_status",
+                    history->exit_status == TIDE_UNKNOWN ? NAN : (double)history->exit_status);
+    tide_json_real(json, "interval_s",
+                   history->interval_ns == TIDE_UNKNOWN ? NAN : (double)history->interval_ns / TIDE_NS_PER_S);
     tide_json_integer(json, "looks", (int64_t)history->tick_count);
     tide_json_integer(json, "thinned", history->thinned);
     tide_json_integer(json, "skipped_rows", history->skipped_rows);

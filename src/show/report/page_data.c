@@ -37,8 +37,7 @@ static void put_line(struct tide_json *json, const char *key, const struct tide_
 
 static void put_shown(struct tide_json *json, const char *key, const char *text)
 {
-    char shown[192];
-    tide_json_text(json, key, tide_text_shown(text, shown, sizeof shown));
+    tide_json_text(json, key, TIDE_SHOWN(text, 192));
 }
 
 static void put_series(struct tide_json *json, const struct tide_summary *summary,
