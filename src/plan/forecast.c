@@ -86,11 +86,6 @@ static void make_inputs(struct run *run)
     run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : TIDE_NOTHING;
 }
 
-static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
-{
-    return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
-}
-
 static struct tide_sized grpo_loss(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
@@ -125,7 +120,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
     int64_t stride = keeps_graph || tokens <= most ? 1 : (tokens + most - 1) / most;
     run->policy.how.dropout = false;
     for (int64_t i = 0; i < tokens && !tape->failed;) {
-        struct tide_net_call call = call_of(job, i ? 1 : prompt);
+        struct tide_net_call call = tide_loss_call(job, i ? 1 : prompt);
         call.past = i ? prompt + i - 1 : 0;
         call.caches = true;
         call.masked = false;
@@ -333,7 +328,7 @@ static void keep_logits(struct run *run, int step)
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     int64_t kept = job->mistakes.logits_kept, unseen = kept - run->steps;
-    struct tide_net_call call = call_of(job, job->sequence);
+    struct tide_net_call call = tide_loss_call(job, job->sequence);
     int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.vocabulary);
     if (step + kept < run->steps)
         return;
@@ -404,7 +399,7 @@ static void infer_step(struct run *run)
         generate(run, job->sequence, job->generate, false);
         tide_net_drop_cache(&run->policy, tape);
     } else {
-        struct tide_net_call call = call_of(job, job->sequence);
+        struct tide_net_call call = tide_loss_call(job, job->sequence);
         tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->batch.in, &call));
         tide_net_done(&run->policy, tape);
     }

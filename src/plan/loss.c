@@ -1,8 +1,8 @@
 #include "plan/loss.h"
 
-static struct tide_net_call call_of(const struct tide_job *job)
+struct tide_net_call tide_loss_call(const struct tide_job *job, int64_t rows)
 {
-    return (struct tide_net_call){.batch = job->batch, .rows = job->sequence, .masked = job->padded};
+    return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
 }
 
 /* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
@@ -152,7 +152,7 @@ static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_jo
 static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                                    struct tide_batch *batch)
 {
-    struct tide_net_call call = call_of(job);
+    struct tide_net_call call = tide_loss_call(job, job->sequence);
     bool own = job->loss == TIDE_LOSS_OWN || job->mistakes.upcast_logits;
     call.caches = makes_cache(job);
     call.headless = job->loss == TIDE_LOSS_TRL;
@@ -184,7 +184,7 @@ struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, 
 {
     if (!tide_model_sees(&job->model))
         return text_loss(tape, job, net, batch);
-    struct tide_net_call call = call_of(job);
+    struct tide_net_call call = tide_loss_call(job, job->sequence);
     struct tide_sized logits = tide_net_forward(net, tape, batch->in, &call);
     struct tide_sized loss = entropy(tape, logits, false);
     tide_tape_drop(tape, logits);
@@ -195,7 +195,7 @@ struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, 
 struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const struct tide_job *job,
                                               struct tide_net *net, struct tide_sized in)
 {
-    struct tide_net_call call = call_of(job);
+    struct tide_net_call call = tide_loss_call(job, job->sequence);
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     struct tide_sized logits = tide_net_forward(net, tape, in, &call);
     tide_net_done(net, tape);

@@ -14,6 +14,9 @@ struct tide_batch {
     struct tide_sized held, held_wide;
 };
 
+/* A forward pass over so many new tokens of each sequence. */
+struct tide_net_call tide_loss_call(const struct tide_job *job, int64_t rows);
+
 /* One forward pass and its loss; what is not held is let go. */
 struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                             struct tide_batch *batch);

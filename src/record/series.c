@@ -332,7 +332,6 @@ static int refuse_array(struct tide_err *err)
 
 struct picked {
     size_t axis, time, pid; /* column, or SIZE_MAX */
-    double axis_scale;      /* to seconds, for a time axis */
     size_t value[TIDE_SERIES_COLUMNS];
     double scale[TIDE_SERIES_COLUMNS];
     size_t values;
@@ -426,7 +425,7 @@ static int pick_axes(const struct table *t, struct picked *p, struct tide_err *e
 static int pick_columns(const struct table *t, const struct tide_series_options *options, struct picked *p,
                         struct tide_err *err)
 {
-    *p = (struct picked){.axis = SIZE_MAX, .time = SIZE_MAX, .pid = SIZE_MAX, .axis_scale = 1};
+    *p = (struct picked){.axis = SIZE_MAX, .time = SIZE_MAX, .pid = SIZE_MAX};
     size_t unsure = SIZE_MAX;
     if (pick_axes(t, p, err))
         return -1;

@@ -398,7 +398,7 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
             add_reading(gpu, device, use->member, false,
                         use->bytes < 0 && count == 1 ? gpu->used_bytes[device] : use->bytes);
         else if (use->untold && candidates)
-            untold_bytes += use->bytes > 0 ? use->bytes : 0;
+            untold_bytes += tide_clamp_zero(use->bytes);
         else if (use->untold && complete)
             add_stranger(gpu, use->pid);
     }

@@ -232,11 +232,6 @@ static void read_host(struct tide_sense *sense)
         sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
 }
 
-static int64_t clamp_zero(int64_t bytes)
-{
-    return bytes > 0 ? bytes : 0;
-}
-
 static void add_up(struct tide_sense *sense, struct tide_tick *tick)
 {
     for (size_t i = 0; i < sense->tree.member_count; i++) {
@@ -244,10 +239,10 @@ static void add_up(struct tide_sense *sense, struct tide_tick *tick)
         if (member->ended)
             continue;
         bool known;
-        int64_t rss = clamp_zero(tide_member_rss(member));
+        int64_t rss = tide_clamp_zero(tide_member_rss(member));
         tick->processes++;
         tick->rss_bytes += rss;
-        tick->counted_bytes += clamp_zero(tide_smaps_counted(&sense->tree, member, &known));
+        tick->counted_bytes += tide_clamp_zero(tide_smaps_counted(&sense->tree, member, &known));
         tick->pss_known_bytes += known ? rss : 0;
     }
 }

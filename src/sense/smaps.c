@@ -58,21 +58,16 @@ int64_t tide_smaps_predict_ns(const struct tide_member *member)
     return cost < (double)least_cost_ns ? least_cost_ns : cost > 1e15 ? (int64_t)1e15 : (int64_t)cost;
 }
 
-static int64_t clamp_zero(int64_t bytes)
-{
-    return bytes > 0 ? bytes : 0;
-}
-
 /* RSS of a process never read, without the pages that are counted with its parent. */
 static int64_t unread_bytes(const struct tide_tree *tree, const struct tide_member *member, int64_t rss)
 {
     if (!member->forked || member->first_rss_bytes <= 0)
         return rss;
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
-    int64_t own = clamp_zero(rss - member->first_rss_bytes);
+    int64_t own = tide_clamp_zero(rss - member->first_rss_bytes);
     /* A parent read after the fork has counted its part of each page; this process's part is as large. */
     if (parent && parent->smaps.pss_bytes >= 0 && parent->smaps.read_ns >= member->began_ns)
-        own += clamp_zero(parent->smaps.pss_bytes - clamp_zero(parent->smaps.uss_bytes));
+        own += tide_clamp_zero(parent->smaps.pss_bytes - tide_clamp_zero(parent->smaps.uss_bytes));
     return own < rss ? own : rss;
 }
 
@@ -80,14 +75,14 @@ int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_membe
 {
     const struct tide_member_smaps *smaps = &member->smaps;
     int64_t rss = tide_member_rss(member);
-    int64_t swap = clamp_zero(member->now.swap_bytes);
+    int64_t swap = tide_clamp_zero(member->now.swap_bytes);
     *ret_known = false;
     if (rss < 0)
         return TIDE_UNKNOWN;
     if (smaps->pss_bytes < 0)
         return unread_bytes(tree, member, rss) + swap;
     *ret_known = true;
-    int64_t anon = clamp_zero(member->now.anon_bytes);
+    int64_t anon = tide_clamp_zero(member->now.anon_bytes);
     int64_t swap_part = smaps->swap_pss_bytes >= 0 ? smaps->swap_pss_bytes : smaps->swap_then;
     int64_t counted = smaps->pss_bytes + (anon - smaps->anon_then) + swap_part + (swap - smaps->swap_then);
     return counted < 0 ? 0 : counted > rss + swap ? rss + swap : counted;
@@ -200,15 +195,15 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
         return wall_ns;
     int64_t rss = tide_member_rss(member);
     int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* nobody shares it */
-    smaps->pss_bytes = clamp_zero(rollup.pss_bytes - hook);
-    smaps->uss_bytes = rollup.uss_bytes < 0 ? rollup.uss_bytes : clamp_zero(rollup.uss_bytes - hook);
+    smaps->pss_bytes = tide_clamp_zero(rollup.pss_bytes - hook);
+    smaps->uss_bytes = rollup.uss_bytes < 0 ? rollup.uss_bytes : tide_clamp_zero(rollup.uss_bytes - hook);
     smaps->pss_shmem_bytes = rollup.pss_shmem_bytes < 0
                                  ? rollup.pss_shmem_bytes
-                                 : clamp_zero(rollup.pss_shmem_bytes - member->hook_shmem_bytes);
+                                 : tide_clamp_zero(rollup.pss_shmem_bytes - member->hook_shmem_bytes);
     smaps->swap_pss_bytes = rollup.swap_pss_bytes;
     smaps->cost_ns = wall_ns;
-    smaps->anon_then = clamp_zero(member->now.anon_bytes);
-    smaps->swap_then = clamp_zero(member->now.swap_bytes);
+    smaps->anon_then = tide_clamp_zero(member->now.anon_bytes);
+    smaps->swap_then = tide_clamp_zero(member->now.swap_bytes);
     smaps->rss_then = rss;
     smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);
     smaps->fresh = true;

@@ -130,8 +130,8 @@ int64_t tide_member_rss(const struct tide_member *member)
     const struct tide_proc_status *now = &member->now;
     if (now->anon_bytes < 0 && now->file_bytes < 0 && now->shmem_bytes < 0)
         return TIDE_UNKNOWN;
-    return (now->anon_bytes > 0 ? now->anon_bytes : 0) + (now->file_bytes > 0 ? now->file_bytes : 0) +
-           (now->shmem_bytes > 0 ? now->shmem_bytes : 0);
+    return tide_clamp_zero(now->anon_bytes) + tide_clamp_zero(now->file_bytes) +
+           tide_clamp_zero(now->shmem_bytes);
 }
 
 /* The PID that a directory entry is named after, or 0. */

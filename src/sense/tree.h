@@ -147,6 +147,12 @@ bool tide_tree_saw(const struct tide_tree *tree, int64_t pid);
 /* Whether it has this PID, here or in a namespace nested in ours. */
 bool tide_member_is_called(const struct tide_member *member, int64_t pid);
 
+/* Bytes; 0 for fewer, and for those that are not known. */
+static inline int64_t tide_clamp_zero(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
 /* RSS of a member, or TIDE_UNKNOWN. */
 int64_t tide_member_rss(const struct tide_member *member);
 
