@@ -140,7 +140,7 @@ def test_a_c_leak_is_named_by_its_function_and_line(heap, tidemark, tmp_path, ro
         }
     """))
     program = tmp_path / "leaky"
-    subprocess.run([shutil.which("cc"), "-g", "-O1", "-o", program, source, f"-I{root}/include", build / "libtidemark.a",
+    subprocess.run([shutil.which("cc"), "-g", "-O1", "-o", program, source, f"-I{root}/include", build.parent / "release" / "libtidemark.a",
                     "-lpthread"], check=True)
     document = tidemark("blame", "--json", heap(program)).json
     first = document["culprits"][0]

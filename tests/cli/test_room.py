@@ -88,7 +88,7 @@ print(about.f_blocks - about.f_bavail, "of", about.f_blocks)
 @pytest.fixture
 def job(root, build, tmp_path):
     (tmp_path / "job.c").write_text(JOB)
-    subprocess.run(["cc", "-I", root / "include", "-o", tmp_path / "job", tmp_path / "job.c", build / "libtidemark.a"], check=True)
+    subprocess.run(["cc", "-I", root / "include", "-o", tmp_path / "job", tmp_path / "job.c", build.parent / "release" / "libtidemark.a"], check=True)
     return tmp_path / "job"
 
 

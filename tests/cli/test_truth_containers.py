@@ -24,7 +24,7 @@ def native(tmp_path, root, build):
         source.write_text(textwrap.dedent(text))
         program = source.with_suffix("")
         subprocess.run([shutil.which("c++" if name.endswith("cc") else "cc"), "-g", "-O1", "-o", program, source,
-                        f"-I{root}/include", build / "libtidemark.a", "-lpthread"], check=True)
+                        f"-I{root}/include", build.parent / "release" / "libtidemark.a", "-lpthread"], check=True)
         return program
 
     return compile
