@@ -179,21 +179,23 @@ def test_a_program_that_only_prints_its_steps_is_judged_by_step(verdict):
     assert_leak(verdict, 64 * KIB)
 
 
-def longest_standstill(samples):
-    """Seconds for which memory did not change: of a program that takes more every 20 ms, it got no processor for so long."""
-    looks = [(float(look["t_s"]), look["rss_bytes"]) for look in samples if look["rss_bytes"]]
-    changes = [looks[0][0], *(now for (_, before), (now, after) in itertools.pairwise(looks) if before != after)]
-    return max(b - a for a, b in itertools.pairwise(changes))
+def slowest_quarter(samples):
+    """How fast memory grew in the slowest quarter of the run, of its mean: less than 1 when the program got less of a processor then."""
+    looks = [(float(look["t_s"]), int(look["rss_bytes"])) for look in samples if look["rss_bytes"]]
+    (begin, least), (end, most) = looks[0], looks[-1]
+    marks = [max(size for at, size in looks if at <= begin + (end - begin) * quarter / 4) for quarter in range(5)]
+    return min(after - before for before, after in itertools.pairwise(marks)) / ((most - least) / 4)
 
 
 @runs("linear", "--no-marks")
 def test_a_program_that_says_nothing_is_judged_by_the_clock(verdict, samples):
-    stood = longest_standstill(samples)
-    if stood > 0.5:
-        pytest.skip(f"the program stood still for {stood:.1f} s of 8: by the clock, what it does is not even")
     top = verdict.document
+    slowest = slowest_quarter(samples)
+    if slowest < 0.9 and top["verdict"] == "undecided":
+        pytest.skip(f"the program ran at {slowest:.2f} of its speed for a while: by the clock, what it does is not even")
     assert top["verdict"] == "leak" and top["bytes_per_step"] is None
-    assert_rate(top, 64 * KIB * 50, "bytes_per_second")
+    if slowest >= 0.9:
+        assert_rate(top, 64 * KIB * 50, "bytes_per_second")
 
 
 @runs("linear", "--bytes", "4K")
