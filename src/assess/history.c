@@ -87,8 +87,6 @@ static const struct tide_layout points = TIDE_LAYOUT(struct tide_history_point, 
                                 gpus = TIDE_LAYOUT(struct tide_history_gpu, bytes, key_of_gpu),
                                 all_marks = TIDE_LAYOUT(struct tide_history_mark, number, key_of_mark);
 
-/* Thins one array and gives the rest of its storage back. `array` is the address of a pointer, of whatever
- * type, here and in tide_history_grow(). */
 void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
                        int64_t cell_ns, const struct tide_layout *layout)
 {
@@ -135,7 +133,6 @@ static int64_t tick_spacing(const struct tide_history *history)
     return mean > 0 ? mean : 1;
 }
 
-/* Makes sure that `more` bytes fit under max_bytes, thinning if need be. */
 int tide_history_make_room(struct tide_history *history, size_t more, struct tide_err *err)
 {
     struct tide_history_private *p = history->private;
@@ -160,7 +157,6 @@ int tide_history_make_room(struct tide_history *history, size_t more, struct tid
                         p->max_bytes >> 20);
 }
 
-/* Makes sure that *array has room for one more element. */
 int tide_history_grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
                       struct tide_err *err)
 {
@@ -358,7 +354,6 @@ static int on_tick(void *context, const struct tide_tick *row)
     return 0;
 }
 
-/* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
 int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
 {
     struct tide_history_private *p = history->private;

@@ -133,3 +133,10 @@ void tide_json_whole(struct tide_json *json, const char *key, double value)
     else
         tide_json_integer(json, key, llround(value));
 }
+
+void tide_json_document(struct tide_json *json, FILE *out, bool compact, const char *schema)
+{
+    tide_json_init(json, out, compact);
+    tide_json_object(json, NULL);
+    tide_json_text(json, "schema", schema);
+}

@@ -26,6 +26,8 @@ struct tide_json {
 };
 
 void tide_json_init(struct tide_json *json, FILE *out, bool compact);
+/* Begins a document that is an object and says its schema. */
+void tide_json_document(struct tide_json *json, FILE *out, bool compact, const char *schema);
 
 void tide_json_object(struct tide_json *json, const char *key);
 void tide_json_array(struct tide_json *json, const char *key);

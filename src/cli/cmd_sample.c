@@ -258,9 +258,7 @@ static void print_json(const struct talk *t)
 {
     static const char *const kinds[] = {"bytes", "pairs", "numbers"};
     struct tide_json json;
-    tide_json_init(&json, stdout, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.sample/1");
+    tide_json_document(&json, stdout, false, "tidemark.sample/1");
     tide_json_text(&json, "model", t->model.path);
     tide_json_whole(&json, "step", t->model.step > 0 ? (double)t->model.step : NAN);
     tide_json_text(&json, "vocabulary", kinds[tide_vocabulary_kind(t->model.vocabulary)]);

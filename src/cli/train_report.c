@@ -98,9 +98,7 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     const struct tide_task *task = tide_trainer_task(t);
     int training = tide_graph_training(tide_trainer_graph(t));
     struct tide_json json;
-    tide_json_init(&json, out, true);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.layout/1");
+    tide_json_document(&json, out, true, "tidemark.layout/1");
     tide_json_integer(&json, "parameters", tide_trainer_graph(t)->parameters);
     tide_json_integer(&json, "batch", task->batch);
     tide_json_integer(&json, "sequence", task->sequence);
@@ -154,9 +152,7 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
 static void print_json(const struct tide_train_progress *p)
 {
     struct tide_json json;
-    tide_json_init(&json, stdout, true);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", p->task->kind->schema);
+    tide_json_document(&json, stdout, true, p->task->kind->schema);
     tide_json_integer(&json, "step", p->step);
     tide_json_integer(&json, "steps", p->steps);
     for (int i = 0; i < p->task->number_count; i++)

@@ -282,9 +282,7 @@ void tide_plan_json(const struct tide_job *job, const struct tide_forecast *fore
                     const struct tide_explanations *found, FILE *out)
 {
     struct tide_json json;
-    tide_json_init(&json, out, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.plan/1");
+    tide_json_document(&json, out, false, "tidemark.plan/1");
     tide_json_text(&json, "framework", job->own ? "tidemark" : "torch");
     put_job(&json, job);
     put_forecast(&json, job, forecast);

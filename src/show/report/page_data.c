@@ -101,9 +101,7 @@ void tide_report_data_timeline(FILE *out, const struct tide_summary *summary, co
                                const struct tide_report_set *set, const struct tide_report_marks *marks)
 {
     struct tide_json json;
-    tide_json_init(&json, out, true);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.timeline/1");
+    tide_json_document(&json, out, true, "tidemark.timeline/1");
     tide_json_integer(&json, "end", milliseconds(summary->last_ns));
     tide_json_integer(&json, "beside", (int64_t)set->beside);
     tide_json_bool(&json, "beside_level", set->beside_level);
@@ -118,9 +116,7 @@ void tide_report_data_timeline(FILE *out, const struct tide_summary *summary, co
 void tide_report_data_sites(FILE *out, const struct tide_report_sites *sites)
 {
     struct tide_json json;
-    tide_json_init(&json, out, true);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.sites/1");
+    tide_json_document(&json, out, true, "tidemark.sites/1");
     put_differences(&json, "moments", sites->moments_ns, sizeof *sites->moments_ns, sites->moment_count,
                     TIDE_NS_PER_MS);
     tide_json_integer(&json, "first", (int64_t)sites->first);

@@ -44,9 +44,7 @@ static void print_text(const struct tide_job *job, const struct tide_forecast *f
 static void print_json(const struct tide_forecast *f, const struct tide_against *seen, bool device, FILE *out)
 {
     struct tide_json json;
-    tide_json_init(&json, out, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.against/1");
+    tide_json_document(&json, out, false, "tidemark.against/1");
     tide_json_text(&json, "compared", device ? "device" : "rss");
     tide_json_object(&json, "planned_at_peak");
     for (int part = 0; part < TIDE_PARTS; part++)

@@ -261,9 +261,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
 {
     static const char *const orders[] = {"growth", "peak", "end", "phase", "between"};
     struct tide_json json;
-    tide_json_init(&json, out, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.blame/1");
+    tide_json_document(&json, out, false, "tidemark.blame/1");
     tide_json_text(&json, "source", source);
     tide_json_text(&json, "by", orders[blame->by]);
     tide_json_text(&json, "axis", blame->x_is_steps ? "step" : "second");

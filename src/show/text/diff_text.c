@@ -341,9 +341,7 @@ void tide_diff_json(const struct tide_diff *d, size_t most, FILE *out)
         put_between(&sentence, d);
     else
         put_answer(&sentence, d);
-    tide_json_init(&json, out, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.diff/1");
+    tide_json_document(&json, out, false, "tidemark.diff/1");
     tide_json_text(&json, "result", d->between ? NULL : result_word(d->result));
     tide_json_text(&json, "sentence", tide_buf_view(&sentence));
     tide_json_text(&json, "axis", per(d));

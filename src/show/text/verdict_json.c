@@ -129,9 +129,7 @@ static void json_death(struct tide_json *json, const struct tide_death *d)
 void tide_assessment_json(const struct tide_assessment *a, const char *source, FILE *out)
 {
     struct tide_json json;
-    tide_json_init(&json, out, false);
-    tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.verdict/1");
+    tide_json_document(&json, out, false, "tidemark.verdict/1");
     tide_json_text(&json, "source", source);
     json_death(&json, &a->death);
     json_judged(&json, &a->judged[0], a);
