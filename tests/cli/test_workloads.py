@@ -21,6 +21,7 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
 
 AT_ONCE = 8
+LONG = ("--steps", "1000", "--step-ms", "40")  # where only PSS tells, which is read rarely, and the rarer the busier the machine
 
 KIB, MIB = 1024, 1024 * 1024
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -113,7 +114,7 @@ def assert_leak(verdict, truth, shape="linear", subject="process"):
     return series
 
 
-@runs("cow", "--bytes", "32K", "--steps", "1000", "--step-ms", "40")
+@runs("cow", "--bytes", "32K", *LONG)
 def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
     # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still, and the rarer
     # the busier the machine: this takes longer than the rest, and so is begun first, and a small heap, which costs less to read.
@@ -122,7 +123,7 @@ def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
     assert_rate(top, 32 * KIB)
 
 
-@runs("views", "--bytes", "32K", "--steps", "1000", "--step-ms", "40")
+@runs("views", "--bytes", "32K", *LONG)
 def test_a_heap_that_is_mapped_three_times_leaks_what_it_takes_once(verdict):
     # What it takes shows only in PSS, too.
     assert_leak(verdict, 32 * KIB)
@@ -152,16 +153,16 @@ def test_shared_memory_that_one_process_keeps_for_itself_is_its_leak(verdict):
     assert pid_of(verdict.document) == verdict.pid
 
 
-@runs("segment")
+@runs("segment", "--bytes", "32K", *LONG)
 def test_nobody_who_maps_a_segment_is_accused_of_all_of_it(verdict):
-    assert_leak(verdict, 64 * KIB, subject="shared memory")
+    assert_leak(verdict, 32 * KIB, subject="shared memory")
     assert verdict.document["subject"] == "shared memory"
     for series in verdict.document["series"]:
         if series["subject"] == "process" and series["verdict"] == "leak":
-            assert_near(series["bytes_per_step"], 64 * KIB / 5, 0.2, series["name"])
+            assert_near(series["bytes_per_step"], 32 * KIB / 5, 0.2, series["name"])
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n, "--bytes", "0")) for n in ("shared", "views", "segment")])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n, "--bytes", "0", *LONG)) for n in ("shared", "views", "segment")])
 def test_shared_memory_that_is_used_again_is_flat(verdict, name):
     assert verdict.document["verdict"] in ("flat", "spikes"), verdict.document["sentence"]
     assert verdict.code == 0
