@@ -404,6 +404,8 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
     } else if (seen->end == TIDE_SCREEN_STOP && !tracker->ended) {
         stop_program(tracker);
     }
+    if (tracker->ended) /* maybe while the view was reading */
+        tide_writer_fold(tracker->path);
     if (tracker->ended && tracker->farewell.failed)
         tide_report(&tracker->farewell.err);
     else if (tracker->ended && tracker->farewell.outcome.trouble.text[0])

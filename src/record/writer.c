@@ -425,11 +425,23 @@ int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
             *err = writer->why;
         result = -1;
     }
-    /* A reader that looks at this moment keeps the log alive; that is no failure, the next one to close folds
-     * it in. */
+    /* A reader that looks at this moment keeps the log alive; that is no failure (tide_writer_fold). */
     sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     release(writer);
     return result;
+}
+
+void tide_writer_fold(const char *path)
+{
+    char *literal = literal_path(path);
+    sqlite3 *db = NULL;
+
+    /* Whoever has read, may write and is the last to close takes the log away. */
+    if (literal &&
+        sqlite3_open_v2(literal, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+        sqlite3_exec(db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
+    sqlite3_close(db);
+    free(literal);
 }
 
 void tide_writer_discard(const char *path)

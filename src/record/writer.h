@@ -32,6 +32,9 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
  * that failed. */
 int tide_writer_free(struct tide_writer *writer, struct tide_err *err);
 
+/* Of a recording that has ended: leaves only the one file, should a reader have kept that from _free. */
+void tide_writer_fold(const char *path);
+
 /* Removes a recording that came to nothing, and what SQLite keeps beside it: a reader that still has it open
  * when its writer closes leaves that behind. */
 void tide_writer_discard(const char *path);

@@ -445,9 +445,7 @@ def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
     assert t.end() == 5
     assert "recording: job.tide" in t.text()
     assert (tmp_path / "job.tide.log").read_text().startswith("step 0\n")
-    # Whole, also where the view was reading while the tracker closed it, and SQLite left its log beside it.
-    with sqlite3.connect(tmp_path / "job.tide") as db:
-        assert db.execute("SELECT max(number) FROM mark WHERE kind = ?", (STEP,)).fetchone() == (59,)
+    assert sorted(p.name for p in tmp_path.glob("job.tide*")) == ["job.tide", "job.tide.log"]
 
 
 def test_ctrl_c_goes_to_the_program_and_then_the_view_ends(terminal, trainer, tmp_path):

@@ -491,6 +491,32 @@ static void a_recording_opens_where_nothing_can_be_written(void **state)
     umount2(folder, MNT_DETACH);
 }
 
+static void a_reader_at_the_end_costs_no_second_file(void **state)
+{
+    (void)state;
+    struct tide_writer *writer;
+    struct tide_reader *reader;
+    struct tide_err err = {0};
+    remove_files();
+    assert_int_equal(tide_writer_new(path, &writer, &err), 0);
+    assert_int_equal(put_look(writer, 1, &err), 0);
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    assert_int_equal(tide_reader_new(path, &reader, &err), 0);
+    struct tally tally = {0};
+    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &tally, &err), 0);
+    assert_int_equal(tide_writer_free(writer, &err), 0);
+    tide_reader_free(reader);
+    assert_true(exists("-wal"));
+    tide_writer_fold(path);
+    assert_false(exists("-wal") || exists("-shm"));
+    assert_int_equal(read_all().ticks, 1);
+    tide_writer_fold(path); /* of one that ended well */
+    assert_int_equal(read_all().ticks, 1);
+    remove_files();
+    tide_writer_fold(path); /* of none, of which it makes none */
+    assert_false(exists(""));
+}
+
 /* --- damaged files ---------------------------------------------------------------------------------------
  */
 
@@ -718,6 +744,7 @@ int main(void)
         TEST(any_allocation_may_fail),
         TEST(a_full_disk_is_reported_once_and_recovered_from),
         TEST(a_recording_opens_where_nothing_can_be_written),
+        TEST(a_reader_at_the_end_costs_no_second_file),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
