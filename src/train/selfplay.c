@@ -192,8 +192,10 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
         tide_err_set(err, "self-play computes in f32 alone");
         return tide_err_hint(err, "leave --dtype out; --weights bf16 halves the weights");
     }
-    if (train->stored == TIDE_I8)
-        return tide_err_set(err, "weights that are stored as int8 cannot be trained");
+    if (train->stored == TIDE_I8) {
+        tide_err_set(err, "weights that are stored as int8 cannot be trained");
+        return tide_err_hint(err, "leave --weights out, or say --weights bf16");
+    }
     if (settle_game(p, err) || settle_rule(p, (uint64_t)train->seed, err))
         return -1;
     size_memory(p);
