@@ -45,19 +45,21 @@ struct job {
     size_t a_bytes, pack_bytes, room_bytes; /* of one: a, packed; some cells of a panel; with sums, all */
 };
 
-/* Whether a can be read where it lies: one row, as it is multiplied, in whole cells. Of several, numbers that
- * are multiplied one after another would be far apart, which is slower than to pack them. */
+/* Whether a can be read where it lies: one row, as it is multiplied, cell by cell, in whole cells. Of
+ * several, numbers that are multiplied one after another would be far apart, which is slower than to pack
+ * them. */
 static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     return p->m == 1 && !p->b_transposed && !p->a_transposed && p->a_from == kind->cells &&
-           (kind->cells == TIDE_F32 || p->k % 2 == 0);
+           kind->cell_step == 1 && (kind->cells == TIDE_F32 || p->k % 2 == 0);
 }
 
 static struct job job_of(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     int64_t per_cell = kind->cells == TIDE_BF16 ? 2 : 1;
     double bytes = (double)tide_row_bytes(p->b_from, p->n) * (double)p->k;
-    struct job j = {.kind = kind, .product = p, .cells = each(p->k, per_cell)};
+    struct job j = {
+        .kind = kind, .product = p, .cells = each(each(p->k, per_cell), kind->cell_step) * kind->cell_step};
     j.columns = p->b_transposed ? TIDE_FEW_LINES : kind->columns;
     j.panels = each(p->n, j.columns);
     j.threads = smaller(tide_threads(), 1 + (int64_t)(bytes / BYTES_WORTH_A_THREAD));
@@ -171,7 +173,7 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
                                .is_along = true,
                                .lines = LINES,
                                .numbers = ROWS};
-    job->kind->pack_b(&all, (struct tide_strip){0, LINES, 0, ROWS}, (uint32_t *)(void *)turned);
+    job->kind->pack_cells(&all, (struct tide_strip){0, LINES, 0, ROWS}, (uint32_t *)(void *)turned);
     write_panel(job, panel, turned);
 }
 
@@ -179,15 +181,21 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
 static void multiply_panels(void *context, int64_t first, int64_t last, int thread)
 {
     const struct job *job = context;
+    const struct tide_tile_kind *kind = job->kind;
     char *room = job->rooms + (size_t)thread * job->room_bytes;
+    tide_packer *pack = job->product->b_transposed ? kind->pack_cells : kind->pack_a;
     if (!job->a_stays)
-        job->kind->pack_a(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
+        pack(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
+    if (kind->begin)
+        kind->begin();
     for (int64_t panel = first; panel < last; panel += job->chunk) {
         if (job->product->b_transposed)
             multiply_along(job, panel, room);
         else
             multiply_across(job, panel, smaller(panel + job->chunk, last), room);
     }
+    if (kind->end)
+        kind->end();
 }
 
 void tide_few_multiply(const struct tide_tile_kind *kind, const struct tide_product *p,

@@ -1,10 +1,9 @@
 #include "rt/cpu/tile.h"
 
-const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
-                                              bool is_few)
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from)
 {
 #if defined(__x86_64__)
-    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX && !is_few)
+    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX)
         return &tide_tile_amx;
     if (from == TIDE_BF16 && multiplies_bf16)
         return &tide_tile_avx512_bf16;
@@ -13,18 +12,13 @@ const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies
     if (isa == TIDE_ISA_AVX2)
         return &tide_tile_avx2;
 #endif
-    (void)isa, (void)multiplies_bf16, (void)from, (void)is_few;
+    (void)isa, (void)multiplies_bf16, (void)from;
     return &tide_tile_plain;
 }
 
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
 {
-    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, false);
-}
-
-const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from)
-{
-    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, true);
+    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from);
 }
 
 void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64_t columns)

@@ -38,7 +38,8 @@ struct tide_few {
     /* For asking, across: bytes to the columns that are read next, and to the rows; 0: there are none. */
     int64_t beside, ahead;
     struct tide_lines ask; /* along: lines that are read next */
-    const uint32_t *a;     /* from the first cell on: row i of cell k at a[k * a_cell + i] */
+    const uint32_t *a;     /* from the first cell on; across as pack_a, along as pack_cells packs it: row i of
+                              cell k at a[k * a_cell + i] */
     int64_t a_cell;        /* 16; across, of one row, it may be 1 */
     int64_t rows;          /* that there are */
     bool begins;           /* the first cells of k: sums begin at 0 */
@@ -82,6 +83,7 @@ struct tide_tile_kind {
     int rows_to_pack_for;  /* for fewer rows columns are not packed by each thread */
     int more_per_cell;     /* lines of ask_more that a tile asks for with each cell */
     tide_packer *pack_a, *pack_b;
+    tide_packer *pack_cells; /* cell by cell, whatever the others do: sixteen lanes */
     void (*tile)(const struct tide_tile *tile);
     void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */
     /* For few rows, up to sixteen: across, a strip of its columns; along, up to TIDE_FEW_LINES lines and
@@ -91,14 +93,11 @@ struct tide_tile_kind {
 };
 
 /* What multiplies cells of that type with those instructions. multiplies_bf16: AVX-512 does so clearly faster
- * than f32; else bf16 is widened to cells of f32. is_few: products of a few rows, which read b as fast as it
- * comes: AMX would have to pack it first. */
-const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
-                                              bool is_few);
+ * than f32; else bf16 is widened to cells of f32. */
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from);
 
-/* The same on this processor: of products in tiles, and of a few rows. */
+/* The same on this processor. */
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from);
-const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from);
 
 /* The end of a tile in plain C: sums [rows][columns] become numbers of c. */
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);

@@ -35,4 +35,5 @@ const struct tide_tile_kind tide_tile_plain = {.name = "vectors of the compiler"
                                                .more_per_cell = 1,
                                                .pack_a = tide_pack,
                                                .pack_b = tide_pack,
+                                               .pack_cells = tide_pack,
                                                .tile = tile_plain};
