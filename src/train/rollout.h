@@ -6,7 +6,7 @@
  * others that are read then: other slots get a copy of its keys and values.
  *
  * What a token is depends on seed, step, sequence and position alone, not on slots or threads: the same bits
- * with any number of slots, and in a run that is resumed.
+ * with any number of slots (of bf16 with AMX: up to 16, or from 17 on), and in a run that is resumed.
  *
  * tide_rollout_new -> _start, then _next until it returns 0 -> _completion of each sequence -> _start ... ->
  * _free. After _new nothing is allocated and every page is there. Between _start and the last _next no

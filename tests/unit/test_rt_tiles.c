@@ -467,18 +467,20 @@ static void few_rows_of(const struct tide_tile_kind *kind)
     static const enum tide_dtype types[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
     static const int64_t rows[] = {1, 4, 5, 8, 9, 16};
     enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = 3, COUNTS = sizeof rows / sizeof *rows };
-    if (!kind->across)
-        return;
-    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 11 : 1)
+    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 11 : 1) {
+        int way = which / SHAPES % 4;
+        if (!(way & 2 ? kind->along : kind->across))
+            continue;
         for (int from = kind->cells; from <= TIDE_BF16; from++) {
-            struct trial t = few_trial(kind, shapes[which % SHAPES], which / SHAPES % 4,
-                                       (enum tide_dtype)from, types[which / SHAPES / 4]);
+            struct trial t = few_trial(kind, shapes[which % SHAPES], way, (enum tide_dtype)from,
+                                       types[which / SHAPES / 4]);
             for (int i = is_long() ? 0 : which % 3; i < COUNTS; i += is_long() ? 1 : 3) {
                 tide_threads_set(1 + (i + which) % 4);
                 few_are_part(&t, rows[i]);
             }
             trial_release(&t);
         }
+    }
 }
 
 static void few_rows_have_the_bits_of_rows_in_tiles(void **state)
@@ -519,21 +521,24 @@ static void only_few_rows_of_much_do_without_tiles(void **state)
     assert_false(tide_few_fits(&tide_tile_plain, &p));
 }
 
+/* A few rows are multiplied by AMX only where it need not pack b. */
 static void bf16_is_multiplied_by_what_is_there(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
     for (int isa = TIDE_ISA_PLAIN; isa <= TIDE_ISA_AMX; isa++)
-        for (int which = 0; which < 4; which++) {
-            bool is_fast = which & 1 && isa >= TIDE_ISA_AVX512;
+        for (int which = 0; which < 8; which++) {
+            bool is_fast = which & 1 && isa >= TIDE_ISA_AVX512, packs = which & 4;
             enum tide_dtype from = which & 2 ? TIDE_BF16 : TIDE_F32;
-            const struct tide_tile_kind *kind = tide_tile_choose((enum tide_isa)isa, is_fast, from);
-            assert_int_equal(kind == &tide_tile_amx, isa == TIDE_ISA_AMX && from == TIDE_BF16);
-            assert_int_equal(kind == &tide_tile_avx512_bf16,
-                             isa == TIDE_ISA_AVX512 && from == TIDE_BF16 && is_fast);
-            assert_int_equal(kind->across != NULL, isa >= TIDE_ISA_AVX2);
+            const struct tide_tile_kind *kind = tide_tile_choose((enum tide_isa)isa, is_fast, from, packs);
+            bool is_amx = isa == TIDE_ISA_AMX && from == TIDE_BF16 && packs;
+            assert_int_equal(kind == &tide_tile_amx, is_amx);
+            assert_int_equal(kind == &tide_tile_avx512_bf16, !is_amx && from == TIDE_BF16 && is_fast);
+            assert_int_equal(kind->across != NULL, isa >= TIDE_ISA_AVX2 && !is_amx);
+            assert_int_equal(kind->along != NULL, isa >= TIDE_ISA_AVX2);
         }
 #endif
+    assert_ptr_equal(tide_tile_kind_of_few(TIDE_BF16, true), tide_tile_kind(TIDE_BF16));
 }
 
 /* What a strip asks for lies in its operand, whatever its type and wherever it ends. */

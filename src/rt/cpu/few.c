@@ -25,7 +25,7 @@ static int64_t each(int64_t count, int64_t parts)
 
 bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
-    return kind->across && p->m <= ROWS && p->n * p->k >= LEAST_NUMBERS;
+    return (p->b_transposed ? kind->along : kind->across) && p->m <= ROWS && p->n * p->k >= LEAST_NUMBERS;
 }
 
 /* A thread's room is so many bytes, or a multiple of it: at the same place in product after product, so that
@@ -45,13 +45,12 @@ struct job {
     size_t a_bytes, pack_bytes, room_bytes; /* of one: a, packed; some cells of a panel; with sums, all */
 };
 
-/* Whether a can be read where it lies: one row, as it is multiplied, cell by cell, in whole cells. Of
- * several, numbers that are multiplied one after another would be far apart, which is slower than to pack
- * them. */
+/* Whether a can be read where it lies: one row, as it is multiplied, in whole cells. Of several, numbers that
+ * are multiplied one after another would be far apart, which is slower than to pack them. */
 static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     return p->m == 1 && !p->b_transposed && !p->a_transposed && p->a_from == kind->cells &&
-           kind->cell_step == 1 && (kind->cells == TIDE_F32 || p->k % 2 == 0);
+           (kind->cells == TIDE_F32 || p->k % 2 == 0);
 }
 
 static struct job job_of(const struct tide_tile_kind *kind, const struct tide_product *p)
@@ -183,9 +182,8 @@ static void multiply_panels(void *context, int64_t first, int64_t last, int thre
     const struct job *job = context;
     const struct tide_tile_kind *kind = job->kind;
     char *room = job->rooms + (size_t)thread * job->room_bytes;
-    tide_packer *pack = job->product->b_transposed ? kind->pack_cells : kind->pack_a;
     if (!job->a_stays)
-        pack(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
+        kind->pack_cells(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
     if (kind->begin)
         kind->begin();
     for (int64_t panel = first; panel < last; panel += job->chunk) {

@@ -1,10 +1,12 @@
 /*
  * few.h - products of so few rows that reading b is what they take: decoding, a row for each sequence.
  *
- * b is read once, from one end to the other, and widened in registers, or for AMX packed a few cells at a
- * time; the sums of all rows stay near. The order of k, and the instruction, are those of the same kind's
- * tiles, so that a row has the same bits in a product of eight rows and in one of a thousand. Where a kind
- * has none (plain C), such products are done in tiles.
+ * b is read once, from one end to the other, and widened in registers; nothing of it is packed, and the sums
+ * of all rows stay near. The order of k, and the instruction, are those of the same kind's tiles, so that a
+ * row has the same bits in a product of eight rows and in one of a thousand. AMX can read b like that only if
+ * k runs along its rows; else AVX-512 multiplies a few rows there, too, whose bits are then not those of
+ * AMX's tiles, which add up in another order. Where a kind has neither (plain C), such products are done in
+ * tiles.
  */
 #ifndef TIDE_FEW_H
 #define TIDE_FEW_H

@@ -64,10 +64,10 @@ const char *tide_matmuls_name(const struct tide_matmuls *m, enum tide_dtype from
 
 size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_product *product)
 {
-    const struct tide_tile_kind *kind = tide_tile_kind(product->from);
-    return m->is_reference                ? 0
-           : tide_few_fits(kind, product) ? tide_few_scratch(kind, product)
-                                          : tide_tiles_scratch(kind, product);
+    const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
+    return m->is_reference               ? 0
+           : tide_few_fits(few, product) ? tide_few_scratch(few, product)
+                                         : tide_tiles_scratch(tide_tile_kind(product->from), product);
 }
 
 void tide_matmuls_meanwhile(struct tide_matmuls *m, struct tide_due *due)
@@ -112,13 +112,13 @@ static void multiply_plainly(const struct tide_product *p, const struct tide_ope
 void tide_matmul_operands(struct tide_matmuls *m, const struct tide_product *product,
                           const struct tide_operands *operands, void *scratch)
 {
-    const struct tide_tile_kind *kind = tide_tile_kind(product->from);
+    const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
     if (m->is_reference)
         multiply_plainly(product, operands);
-    else if (tide_few_fits(kind, product))
-        tide_few_multiply(kind, product, operands, scratch);
+    else if (tide_few_fits(few, product))
+        tide_few_multiply(few, product, operands, scratch);
     else
-        tide_tiles_multiply(kind, product, operands, scratch, m->due);
+        tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch, m->due);
 }
 
 void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,

@@ -71,15 +71,6 @@ TIDE_INLINE TIDE_AVX512_BF16 __m512i tide_cell_across(const struct tide_operand 
     return _mm512_permutexvar_epi16(turns, both);
 }
 
-/* Asks for a strip's part of a row: of the same row what is beside it, and of a row ahead the same. */
-TIDE_INLINE void tide_ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
-{
-    for (int64_t i = 0; i < bytes; i += TIDE_LINE) {
-        _mm_prefetch(row + beside + i, _MM_HINT_T0);
-        _mm_prefetch(row + ahead + i, _MM_HINT_T1);
-    }
-}
-
 #endif
 
 #endif

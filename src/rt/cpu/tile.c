@@ -1,9 +1,10 @@
 #include "rt/cpu/tile.h"
 
-const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from)
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
+                                              bool packs)
 {
 #if defined(__x86_64__)
-    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX)
+    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX && packs)
         return &tide_tile_amx;
     if (from == TIDE_BF16 && multiplies_bf16)
         return &tide_tile_avx512_bf16;
@@ -12,13 +13,18 @@ const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies
     if (isa == TIDE_ISA_AVX2)
         return &tide_tile_avx2;
 #endif
-    (void)isa, (void)multiplies_bf16, (void)from;
+    (void)isa, (void)multiplies_bf16, (void)from, (void)packs;
     return &tide_tile_plain;
 }
 
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
 {
-    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from);
+    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, true);
+}
+
+const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from, bool b_transposed)
+{
+    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, b_transposed);
 }
 
 void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64_t columns)

@@ -38,8 +38,7 @@ struct tide_few {
     /* For asking, across: bytes to the columns that are read next, and to the rows; 0: there are none. */
     int64_t beside, ahead;
     struct tide_lines ask; /* along: lines that are read next */
-    const uint32_t *a;     /* from the first cell on; across as pack_a, along as pack_cells packs it: row i of
-                              cell k at a[k * a_cell + i] */
+    const uint32_t *a;     /* from the first cell on: row i of cell k at a[k * a_cell + i] */
     int64_t a_cell;        /* 16; across, of one row, it may be 1 */
     int64_t rows;          /* that there are */
     bool begins;           /* the first cells of k: sums begin at 0 */
@@ -87,17 +86,20 @@ struct tide_tile_kind {
     void (*tile)(const struct tide_tile *tile);
     void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */
     /* For few rows, up to sixteen: across, a strip of its columns; along, up to TIDE_FEW_LINES lines and
-     * TIDE_FEW_CELLS cells. NULL: in tiles. */
+     * TIDE_FEW_CELLS cells. NULL: not by this kind. */
     void (*across)(const struct tide_few *few), (*along)(const struct tide_few *few);
     void (*window)(const struct tide_window_tile *tile); /* NULL: there is none */
 };
 
 /* What multiplies cells of that type with those instructions. multiplies_bf16: AVX-512 does so clearly faster
- * than f32; else bf16 is widened to cells of f32. */
-const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from);
+ * than f32; else bf16 is widened to cells of f32. packs: b may be packed first, which AMX needs where k runs
+ * across it. */
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
+                                              bool packs);
 
-/* The same on this processor. */
+/* The same on this processor: of products in tiles; and of a few rows, which read b as fast as it comes. */
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from);
+const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from, bool b_transposed);
 
 /* The end of a tile in plain C: sums [rows][columns] become numbers of c. */
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);

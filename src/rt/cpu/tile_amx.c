@@ -1,12 +1,10 @@
 /*
  * tile_amx.c - tiles of 32 x 32 bf16: four of AMX's eight tiles are sums, two are of a, two of b.
  *
- * A few rows are half such a tile: one of a, two of b and two of sums. Memory is what they wait for, so that
- * b is packed on the way, some cells at a time; a table whose rows k runs along is read where it lies, as a
- * is in other products, and its sums are turned afterwards.
+ * Of a few rows by a table whose rows k runs along, the table is what AMX takes for rows: it is read where it
+ * lies, and the sums are turned afterwards.
  */
 #include "rt/cpu/amx.h"
-#include "rt/cpu/read_avx512.h"
 #include "rt/cpu/tile_write.h"
 
 #if defined(__x86_64__)
@@ -117,42 +115,6 @@ static void pack_columns(const struct tide_operand *o, struct tide_strip s, uint
 
 /* ---- a few rows */
 
-/* The strip's columns of 16 cells; memory for those after them is asked for. */
-TIDE_INLINE void pack_few(const struct tide_few *f, int64_t cell, uint32_t *to)
-{
-    const struct tide_operand *b = f->b;
-    const int64_t size = (int64_t)tide_dtype_bytes(b->from);
-    for (int64_t number = 2 * cell; number < 2 * (cell + STEP) && number < b->numbers; number++)
-        tide_ask_for_row(b->data + number * b->stride + f->strip.line * size, f->beside, f->ahead,
-                         COLUMNS * size);
-    pack_columns(b, (struct tide_strip){f->strip.line, COLUMNS, cell, cell + STEP}, to - cell * COLUMNS);
-}
-
-TIDE_AMX static void across_amx(const struct tide_few *f)
-{
-    enum { AT_ONCE = 2 }; /* so that what was packed has reached the cache when it is read */
-    _Alignas(TIDE_LINE) uint32_t room[AT_ONCE * 2 * SQUARE];
-    const struct tide_tile sums = {.begins = f->begins, .sums = f->sums};
-    const uint32_t *a = f->a, *packed = f->packed;
-    begin_sums(&sums, false);
-    for (int64_t cell = f->strip.first, end; cell < f->strip.last; cell = end) {
-        const uint32_t *b = packed ? packed : room;
-        end = cell + AT_ONCE * STEP < f->strip.last ? cell + AT_ONCE * STEP : f->strip.last;
-        for (int64_t c = cell; !packed && c < end; c += STEP)
-            pack_few(f, c, room + (c - cell) * COLUMNS);
-        for (int64_t c = cell; c < end; c += STEP, a += SQUARE, b += 2 * SQUARE) {
-            _tile_loadd(4, a, ROW_BYTES);
-            _tile_loadd(6, b, ROW_BYTES);
-            _tile_loadd(7, b + SQUARE, ROW_BYTES);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        packed = packed ? b : NULL;
-    }
-    _tile_stored(0, f->sums, SUM_BYTES);
-    _tile_stored(1, f->sums + SIDE, SUM_BYTES);
-}
-
 TIDE_AMX static void along_amx(const struct tide_few *f)
 {
     _Alignas(TIDE_LINE) uint32_t room[TIDE_FEW_CELLS * SIDE];
@@ -203,7 +165,6 @@ const struct tide_tile_kind tide_tile_amx = {.name = "AMX",
                                              .pack_b = pack_columns,
                                              .pack_cells = tide_pack_avx512,
                                              .tile = tile_amx,
-                                             .across = across_amx,
                                              .along = along_amx,
                                              .begin = begin,
                                              .end = end};

@@ -142,6 +142,15 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
 
 /* ---- a few rows */
 
+/* Asks for a strip's part of a row: of the same row what is beside it, and of a row ahead the same. */
+TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += TIDE_LINE) {
+        _mm_prefetch(row + beside + i, _MM_HINT_T0);
+        _mm_prefetch(row + ahead + i, _MM_HINT_T1);
+    }
+}
+
 /* Rows from `row` on by the columns of a strip. */
 #define ACROSS(name, as, PRODUCT)                                                                            \
     TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, int64_t row, const int rows,            \
@@ -166,7 +175,7 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
                 is_packed ? _mm512_load_ps(packed + v * LANES)                                               \
                           : (__m512)tide_cell_across(&b, place, line + v * LANES, 0xffff, two, from, as);    \
             for (int64_t i = 0; !is_packed && i < per_cell; i++, place += b.stride)                          \
-                tide_ask_for_row(place + line * size, beside, ahead, COLUMNS * size);                        \
+                ask_for_row(place + line * size, beside, ahead, COLUMNS * size);                             \
             packed += is_packed ? COLUMNS : 0;                                                               \
             _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                           \
             {                                                                                                \
