@@ -448,6 +448,19 @@ def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
     assert sorted(p.name for p in tmp_path.glob("job.tide*")) == ["job.tide", "job.tide.log"]
 
 
+def test_who_is_asked_about_a_program_that_ends_meanwhile_leaves(terminal, trainer, tmp_path):
+    """Also who presses q between the end of the program and the view's knowing of it."""
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    wait_for(lambda: (tmp_path / "job.tide.log").stat().st_size > 0, "the first step, before which it has no handler")
+    t.keys("q")
+    t.wait("still running")
+    program = children_of(children_of(t.process.pid)[0])[-1]
+    os.kill(program, signal.SIGTERM)
+    assert t.end() == 7
+    assert "recording: job.tide" in t.text()
+
+
 def test_ctrl_c_goes_to_the_program_and_then_the_view_ends(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
     t.wait("LIVE")

@@ -160,6 +160,7 @@ void tide_door_program_ended(struct tide_door *door)
 {
     pthread_mutex_lock(&door->lock);
     door->asks = false;
+    wake_terminal(door);
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -255,8 +256,13 @@ static bool take_event(struct tide_door *door, struct picture *picture, enum tid
         door->end = TIDE_SCREEN_QUIT;
         return true;
     }
-    picture->question = (picture->question || door->asked) && door->asks;
+    bool leaving = picture->question || door->asked;
+    picture->question = leaving && door->asks;
     door->asked = false;
+    if (leaving && !door->asks) { /* it has ended meanwhile, and there is nothing left to decide */
+        door->end = TIDE_SCREEN_QUIT;
+        return true;
+    }
     if (what == TIDE_TERM_RESIZED)
         tide_term_size(picture->term, &door->columns, &door->rows);
     if (what == TIDE_TERM_KEY && take_key(door, picture, key, &taken))

@@ -33,7 +33,7 @@ enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, 
 /* The user wants to leave by another way than a key that the door knows. */
 void tide_door_ask(struct tide_door *door);
 
-/* The program has ended: nothing has to be asked any more. */
+/* The program has ended: nothing has to be asked any more, and whoever is being asked leaves. */
 void tide_door_program_ended(struct tide_door *door);
 
 /* What the view would say at its end. Copies it. */
