@@ -204,13 +204,12 @@ static int64_t c_row_bytes(const struct job *job)
     return job->windows->n * (int64_t)tide_dtype_bytes(job->windows->to);
 }
 
-/* A tile of a chunk that begins with that row. */
+/* A tile of a chunk that begins with that row. stretches: the tile's. */
 static void multiply_tile(const struct job *job, int64_t first, const struct tile *of,
-                          struct tide_window_tile *tile, uint32_t *room)
+                          struct tide_window_tile *tile, struct tide_stretch *stretches, uint32_t *room)
 {
     const int64_t window = TIDE_WINDOW * job->words, c_bytes = c_row_bytes(job);
-    struct tide_stretch stretches[TIDE_WINDOW_SIDE] = {{0, 0, window}};
-    tile->stretches = stretches;
+    stretches[0] = (struct tide_stretch){0, 0, window};
     tile->stretch_count = of->sort == MIXED ? 1 : stretches_of(job, of->sort, stretches);
     tile->rows = of->count;
     if (of->sort == MIXED)
@@ -229,11 +228,13 @@ static void multiply_tiles(const struct job *job, int64_t from, int64_t until, u
 {
     int64_t whole = chunks_of(job) * job->tiles;
     for (int64_t panel = 0; panel < job->panels; panel++) {
+        struct tide_stretch stretches[TIDE_WINDOW_SIDE];
         struct tide_window_tile tile = tile_of(job, panel);
+        tile.stretches = stretches;
         for (int64_t i = from; i < until; i++) {
             int64_t chunk = i < whole ? i / job->tiles : chunks_of(job);
             const struct tile *of = job->list + (i < whole ? i % job->tiles : job->tiles + i - whole);
-            multiply_tile(job, chunk * CHUNK * job->cells, of, &tile, room);
+            multiply_tile(job, chunk * CHUNK * job->cells, of, &tile, stretches, room);
         }
     }
 }
