@@ -52,15 +52,24 @@ static double rest_as_read(const struct tide_history_process *p, bool forked)
     return fmax((double)(last->pss_bytes - then->private_bytes), -(double)then->shared_bytes);
 }
 
-static double first_bytes(const struct tide_history_process *p)
+/* What a forked process began with: all that its parent had then, which forked it before the first look at it
+ * and not before the last one without it. What more it has at its first look it has taken since. */
+static double inherited_bytes(const struct tide_history *h, const struct tide_history_process *p)
 {
-    return (double)p->points[0].private_bytes;
+    const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
+    int64_t seen_ns = p->points[0].t_ns;
+    size_t tick = tide_history_tick_from(h, seen_ns);
+    const struct tide_history_point *now = tide_history_point_at(parent, seen_ns);
+    const struct tide_history_point *before =
+        tick ? tide_history_point_at(parent, h->ticks[tick - 1].t_ns) : NULL;
+    double had = fmax((double)now->private_bytes, before ? (double)before->private_bytes : 0);
+    return fmin(had, (double)p->points[0].private_bytes);
 }
 
 /* Fills s->rest of the members. */
 static void find_rests(struct tide_assessing *s, const struct sum *sum)
 {
-    double usual = 0, known = 0; /* that forked ones had of their own when they were first seen */
+    double usual = 0, known = 0; /* what forked ones have of their own of what they inherited */
     for (size_t i = 0; i < sum->count; i++) {
         const struct tide_history_process *p = &s->h->processes[sum->members[i]];
         bool forked = is_forked(s->h, p);
@@ -68,7 +77,7 @@ static void find_rests(struct tide_assessing *s, const struct sum *sum)
         s->rest[sum->members[i]] = rest;
         if (!forked || isnan(rest) || !p->point_count)
             continue;
-        usual += fmax(first_bytes(p) + rest, 0);
+        usual += fmax(inherited_bytes(s->h, p) + rest, 0);
         known++;
     }
     usual = known > 0 ? round(usual / known) : 0;
@@ -77,7 +86,7 @@ static void find_rests(struct tide_assessing *s, const struct sum *sum)
         double *rest = &s->rest[sum->members[i]];
         bool passing = sum->at_once < sum->count;
         if (p->point_count && is_forked(s->h, p) && (isnan(*rest) || passing))
-            *rest = usual - first_bytes(p);
+            *rest = usual - inherited_bytes(s->h, p);
         else if (isnan(*rest))
             *rest = 0;
     }

@@ -149,6 +149,42 @@ static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
     tide_assessment_free(a);
 }
 
+/* Ten pools of two forked workers, each of which takes 22 MiB as it begins and no more. In the first six
+ * epochs the first look at them came after that, in the last four before. */
+static void workers_that_are_first_seen_late_have_no_less_than_others(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py");
+    for (int epoch = 0; epoch < 10; epoch++) {
+        mark(&m, parent, TIDE_MARK_EPOCH, epoch, "");
+        int64_t worker[2], began_ns = m.t_ns;
+        for (int w = 0; w < 2; w++)
+            worker[w] = add_process(&m, 1000 + 2 * epoch + w, parent, "python", "worker of train.py");
+        for (int i = 0; i < 16; i++) {
+            int64_t taken = i || epoch < 6 ? 22 : 0;
+            look(&m, 3, (170 + 2 * taken) * MIB);
+            sample(&m, parent, 130 * MIB);
+            for (int w = 0; w < 2; w++)
+                sample(&m, worker[w], (130 + taken) * MIB);
+            if (i == 8)
+                read_shared(&m, worker[0], 77 * MIB, (taken + 6) * MIB);
+        }
+        for (int w = 0; w < 2; w++)
+            end_process(&m, worker[w], 1000 + 2 * epoch + w, parent, "python", "worker of train.py",
+                        began_ns);
+        look(&m, 1, 130 * MIB);
+        sample(&m, parent, 130 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    const struct tide_judged *role = find(a, TIDE_SUBJECT_ROLE);
+    assert_int_equal(role->crest.epochs, 0);
+    assert_int_equal(role->verdict.spikes.typical_bytes, 2 * 28 * MIB);
+    assert_int_equal(role->verdict.spikes.largest_bytes, 2 * 28 * MIB);
+    tide_assessment_free(a);
+}
+
 /* Between -1 and 1, slowly, the same on every machine. */
 static double sway(int64_t i)
 {
@@ -246,6 +282,7 @@ int main(void)
         cmocka_unit_test(what_is_too_little_in_each_of_four_workers_is_too_little_in_all),
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
+        cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
         cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
