@@ -7,7 +7,8 @@ meets and keeps it; the deeper the search goes, which it does a little more with
 epoch's self-play rises higher than the last one's, in the workers, and comes back when the pool ends.
 
 --fix cleanup does what was tried: the collector and empty_cache in the parent after self-play, with a line that says what was
-"freed". It changes nothing. --fix buckets is the repair: batches are padded to one of four sizes, so that there are four plans.
+"freed". It changes nothing. --fix buckets is the repair: batches are padded to one of four sizes, whose plans are made before the
+first game, so that every epoch has the same four.
 """
 
 from __future__ import annotations
@@ -51,14 +52,26 @@ class Net(nn.Module):
 
 
 class Plan:
-    """The buffers that one shape of batch needs, made once."""
+    """All the memory that one shape of batch needs, made once. An evaluation that took large blocks and gave them back would leave
+    holes between the nodes of the trees: the heap would grow with the games, whatever the plans do."""
 
     def __init__(self, batch: int) -> None:
-        self.columns = [torch.zeros(batch, c * 9, BOARD * BOARD) for c in [2] + [CHANNELS] * (LAYERS - 1)]
+        inputs = [2] + [CHANNELS] * (LAYERS - 1)
+        self.padded = [torch.zeros(batch, c, BOARD + 2, BOARD + 2) for c in inputs]
+        self.columns = [torch.zeros(batch, c * 9, BOARD * BOARD) for c in inputs]
         self.outputs = [torch.zeros(batch, CHANNELS, BOARD * BOARD) for _ in range(LAYERS)]
 
     def bytes(self) -> int:
-        return sum(t.numel() * t.element_size() for t in self.columns + self.outputs)
+        return sum(t.numel() * t.element_size() for t in self.padded + self.columns + self.outputs)
+
+    def convolve(self, layer: int, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """A convolution of 3 x 3 and a relu. x may have fewer boards than the plan: what the others then hold is of no use."""
+        padded, columns, output = self.padded[layer], self.columns[layer], self.outputs[layer]
+        padded[: len(x), :, 1:-1, 1:-1] = x
+        windows = padded.unfold(2, 3, 1).unfold(3, 3, 1)  # a view: batch, channel, row, column, 3, 3
+        columns.view(*padded.shape[:2], 3, 3, BOARD, BOARD).copy_(windows.permute(0, 1, 4, 5, 2, 3))
+        torch.bmm(weight.flatten(1).expand(len(columns), -1, -1), columns, out=output)
+        return output.add_(bias[:, None]).relu_().view(-1, CHANNELS, BOARD, BOARD)
 
 
 class Engine:
@@ -66,23 +79,18 @@ class Engine:
 
     def __init__(self, net: Net, buckets: bool) -> None:
         self.net = net
-        self.buckets = buckets
-        self.plans: dict[int, Plan] = {}
+        self.sizes = BUCKETS if buckets else range(1, GAMES * LEAVES + 1)
+        self.plans: dict[int, Plan] = {b: Plan(b) for b in BUCKETS} if buckets else {}
 
     @torch.no_grad()
     def __call__(self, boards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         count = len(boards)
-        size = next(b for b in BUCKETS if b >= count) if self.buckets else count
+        size = next(s for s in self.sizes if s >= count)
         if size not in self.plans:
             self.plans[size] = Plan(size)
-        plan = self.plans[size]
-        x = torch.zeros(size, 2, BOARD, BOARD)
-        x[:count] = torch.from_numpy(boards)
-        for layer, columns, output in zip(self.net.layers, plan.columns, plan.outputs):
-            columns.copy_(F.unfold(x, 3, padding=1))
-            torch.matmul(layer.weight.flatten(1), columns, out=output)
-            output.add_(layer.bias[:, None]).relu_()
-            x = output.view(size, CHANNELS, BOARD, BOARD)
+        x = torch.from_numpy(boards)
+        for number, layer in enumerate(self.net.layers):
+            x = self.plans[size].convolve(number, x, layer.weight, layer.bias)
         flat = x[:count].flatten(1)
         policy = self.net.policy(flat).softmax(1)
         return policy.numpy(), torch.tanh(self.net.value(flat)).squeeze(1).numpy()
