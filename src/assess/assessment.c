@@ -266,14 +266,13 @@ static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const d
         if (isnan(low[b]) || isnan(s->bucket_x[b]))
             continue;
         moments += n == 0 || x[n - 1] != s->bucket_x[b];
-        x[n] = s->bucket_x[b];
-        phase[n] = s->bucket_phase[b];
-        bytes[n++] = low[b];
-        if (high[b] == low[b])
-            continue;
-        x[n] = s->bucket_x[b];
-        phase[n] = s->bucket_phase[b];
-        bytes[n++] = high[b];
+        /* Of several looks the order is not known: what is nearer to the one before came first. */
+        bool falls = n > 0 && fabs(bytes[n - 1] - high[b]) < fabs(bytes[n - 1] - low[b]);
+        for (int k = 0; k < (high[b] == low[b] ? 1 : 2); k++) {
+            x[n] = s->bucket_x[b];
+            phase[n] = s->bucket_phase[b];
+            bytes[n++] = (k == 0) == falls ? high[b] : low[b];
+        }
     }
     *ret_x = x;
     *ret_bytes = bytes;

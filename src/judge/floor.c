@@ -80,8 +80,10 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
     struct tide_moments m = {.x = tide_arena_take(scratch, n, sizeof(double)),
                              .low = tide_arena_take(scratch, n, sizeof(double)),
                              .high = tide_arena_take(scratch, n, sizeof(double)),
+                             .first = tide_arena_take(scratch, n, sizeof(double)),
+                             .last = tide_arena_take(scratch, n, sizeof(double)),
                              .high_phase = tide_arena_take(scratch, n, sizeof(int))};
-    if (!m.x || !m.low || !m.high || !m.high_phase)
+    if (!m.x || !m.low || !m.high || !m.first || !m.last || !m.high_phase)
         return tide_err_set(err, "not enough memory to judge %zu samples", input->count);
     for (size_t i = 0; i < n; i++) {
         if (m.count && m.x[m.count - 1] == pairs[i].x) {
@@ -89,10 +91,11 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
             if (pairs[i].bytes > m.high[m.count - 1])
                 m.high_phase[m.count - 1] = pairs[i].phase;
             m.high[m.count - 1] = fmax(m.high[m.count - 1], pairs[i].bytes);
+            m.last[m.count - 1] = pairs[i].bytes;
             continue;
         }
         m.x[m.count] = pairs[i].x;
-        m.low[m.count] = m.high[m.count] = pairs[i].bytes;
+        m.low[m.count] = m.high[m.count] = m.first[m.count] = m.last[m.count] = pairs[i].bytes;
         m.high_phase[m.count] = pairs[i].phase;
         m.count++;
     }

@@ -11,7 +11,8 @@
 struct tide_moments {
     double *x;
     double *low, *high; /* lowest and highest value seen at x */
-    int *high_phase;    /* name of the phase that ran when the highest was seen; -1: none, or not known */
+    double *first, *last;
+    int *high_phase; /* name of the phase that ran when the highest was seen; -1: none, or not known */
     size_t count;
 };
 

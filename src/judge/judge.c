@@ -321,7 +321,9 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
         else
             say_too_few(&j);
         fill_ends(&j);
-        if (tide_spikes_find(input, &j.moments, &j.floor, verdict.start_x, j.level, scratch, &verdict.spikes))
+        double warm_x = j.start > 0 ? j.x[j.start - 1] : -INFINITY;
+        if (tide_spikes_find(input, &j.moments, &j.floor, warm_x, verdict.start_x, j.level, scratch,
+                             &verdict.spikes))
             status = tide_err_set(err, "not enough memory to judge the series");
         if (verdict.kind == TIDE_FLAT && verdict.spikes.count)
             verdict.kind = TIDE_SPIKES;

@@ -19,9 +19,12 @@ static size_t next_kept(const struct tide_floor *f, size_t from)
     return from;
 }
 
-static struct walk begin_walk(const struct tide_floor *f)
+/* Takes no notice of what the floor was before from_x. */
+static struct walk begin_walk(const struct tide_floor *f, double from_x)
 {
     struct walk w = {f, next_kept(f, 0), 0};
+    while (w.left < f->count && f->x[w.left] < from_x)
+        w.left = next_kept(f, w.left + 1);
     if (w.left == f->count)
         w.left = 0;
     size_t right = next_kept(f, w.left + 1);
@@ -54,7 +57,7 @@ static double usual_height(const struct tide_moments *m, const struct tide_floor
 {
     double heights[SAMPLE];
     size_t stride = m->count / SAMPLE + 1, n = 0;
-    struct walk w = begin_walk(f);
+    struct walk w = begin_walk(f, -INFINITY);
     for (size_t i = 0; i < m->count && n < SAMPLE; i += stride)
         heights[n++] = fmax(m->high[i] - floor_under(&w, m->x[i]), 0);
     return tide_median(heights, n);
@@ -92,50 +95,86 @@ static void find_phase(int *phases, size_t count, struct tide_spikes *spikes)
     }
 }
 
-int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
-                     const struct tide_floor *f, double start_x, double level, struct tide_arena *scratch,
-                     struct tide_spikes *ret)
+/* Spikes as they are found, one after the other. */
+struct finding {
+    const struct tide_judge_input *input;
+    const struct tide_moments *m;
+    struct tide_spikes spikes;
+    double heights[HEIGHTS];
+    int *phases; /* of those that have one */
+    size_t in_phases, over;
+    bool inside;
+    size_t from, to; /* moments of the one that goes on */
+    double top;
+    int at_top; /* phase */
+};
+
+/* It is as high as this at moment i. */
+static void go_on(struct finding *s, size_t i, double height)
 {
-    int *phases = tide_arena_take(scratch, m->count / 2 + 1, sizeof *phases);
-    if (!phases)
-        return -1;
-    struct tide_spikes spikes = {.phase = -1};
-    double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
-    double heights[HEIGHTS], top = 0;
-    size_t in_phases = 0, above = 0, first = 0, over = 0;
-    int at_top = -1;
-    bool inside = false;
-    struct walk w = begin_walk(f);
-    for (size_t i = 0; i <= m->count; i++) {
-        bool counts = i < m->count && m->x[i] >= start_x;
-        double height = counts ? m->high[i] - floor_under(&w, m->x[i]) : 0;
-        bool now = height > tall;
-        above += now;
-        if (now && !inside) {
-            first = i;
-            top = 0;
-        }
-        if (now && height > top) {
-            top = height;
-            at_top = m->high_phase[i];
-        }
-        if (inside && !now) {
-            int phase = phase_of(input, at_top, m->x[first], m->x[i - 1], &over);
-            if (phase >= 0)
-                phases[in_phases++] = phase;
-            heights[spikes.count % HEIGHTS] = top;
-            spikes.largest_bytes = fmax(spikes.largest_bytes, top);
-            spikes.count++;
-            spikes.returned += i < m->count;
-        }
-        inside = now;
+    if (!s->inside) {
+        s->inside = true;
+        s->from = i;
+        s->top = 0;
     }
+    s->to = i;
+    if (height > s->top) {
+        s->top = height;
+        s->at_top = s->m->high_phase[i];
+    }
+}
+
+static void end(struct finding *s, bool returned)
+{
+    if (!s->inside)
+        return;
+    int phase = phase_of(s->input, s->at_top, s->m->x[s->from], s->m->x[s->to], &s->over);
+    if (phase >= 0)
+        s->phases[s->in_phases++] = phase;
+    s->heights[s->spikes.count % HEIGHTS] = s->top;
+    s->spikes.largest_bytes = fmax(s->spikes.largest_bytes, s->top);
+    s->spikes.count++;
+    s->spikes.returned += returned;
+    s->inside = false;
+}
+
+int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
+                     const struct tide_floor *f, double warm_x, double start_x, double level,
+                     struct tide_arena *scratch, struct tide_spikes *ret)
+{
+    struct finding s = {.input = input,
+                        .m = m,
+                        .spikes = {.phase = -1},
+                        .phases = tide_arena_take(scratch, m->count + 1, sizeof(int))};
+    if (!s.phases)
+        return -1;
+    double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
+    size_t above = 0;
+    bool was_low = false; /* only what was low before was seen to rise */
+    struct walk w = begin_walk(f, start_x);
+    for (size_t i = 0; i < m->count; i++) {
+        if (!(m->x[i] > warm_x))
+            continue;
+        double most = floor_under(&w, m->x[i]) + tall; /* that is no spike */
+        bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
+        was_low = was_low || began_low;
+        if (began_low)
+            end(&s, true);
+        if (was_low && m->high[i] > most) {
+            go_on(&s, i, m->high[i] - most + tall);
+            above++;
+        }
+        if (ended_low)
+            end(&s, true);
+        was_low = was_low || ended_low;
+    }
+    end(&s, false);
     if ((double)above > TIDE_SPIKE_MOST * (double)m->count)
-        spikes = (struct tide_spikes){.phase = -1};
-    if (spikes.count)
-        spikes.typical_bytes = tide_median(heights, spikes.count < HEIGHTS ? spikes.count : HEIGHTS);
-    if (spikes.count)
-        find_phase(phases, in_phases, &spikes);
-    *ret = spikes;
+        s.spikes = (struct tide_spikes){.phase = -1};
+    if (s.spikes.count) {
+        s.spikes.typical_bytes = tide_median(s.heights, s.spikes.count < HEIGHTS ? s.spikes.count : HEIGHTS);
+        find_phase(s.phases, s.in_phases, &s.spikes);
+    }
+    *ret = s.spikes;
     return 0;
 }

@@ -106,6 +106,60 @@ static void spikes_do_not_move_the_floor(void **state)
     assert_true(fabs(v.spikes.typical_bytes / 4e9 - 1) < 0.01);
 }
 
+/* The floor of a window lies where that was lowest: what comes before that in it counts, when warm-up was
+ * over by then. */
+static void the_first_spike_after_warm_up_counts(void **state)
+{
+    (void)state;
+    fill(400, 1e8, 0, 0);
+    for (size_t i = 0; i < 38; i++)
+        ys[i] -= 2e6;
+    for (size_t i = 42; i < 400; i += 100)
+        ys[i] += 5e7;
+    ys[44] -= 1000;
+    struct tide_verdict v = judge(input_of(400));
+    assert_int_equal(v.kind, TIDE_SPIKES);
+    assert_int_equal((int)v.start_x, 44);
+    assert_int_equal(v.spikes.count, 4);
+    assert_int_equal(v.spikes.returned, 4);
+}
+
+/* A busy machine's looks: a program that had to wait makes up for lost steps at once, so that there are looks
+ * at the steps of validation only, the first of all among them. */
+static void spikes_that_come_back_within_their_step_are_one_each(void **state)
+{
+    enum { EACH = 20 };
+    (void)state;
+    for (size_t i = 0; i < 8 * EACH; i++) {
+        size_t k = i % EACH;
+        xs[i] = (double)(i / EACH) * 50;
+        ys[i] = 1e8 + (k > 4 && k < 11 ? 1e7 * (double)(k - 4) : 0);
+    }
+    struct tide_verdict v = judge(input_of(8 * EACH));
+    assert_int_equal(v.spikes.count, 0); /* each step has one: that is how high it is */
+    for (size_t i = 7 * EACH; i < 8 * EACH; i++) {
+        xs[i] = 350 + (double)(i % EACH);
+        ys[i] = 1e8;
+    }
+    v = judge(input_of(8 * EACH));
+    assert_int_equal(v.spikes.count, 7);
+    assert_int_equal(v.spikes.returned, 7);
+    assert_int_equal((int64_t)v.spikes.typical_bytes, 60000000);
+}
+
+/* A run that begins high and comes down has not been seen to rise. */
+static void what_a_run_begins_with_is_no_spike(void **state)
+{
+    (void)state;
+    fill(400, 1e8, 0, 0);
+    for (size_t i = 0; i < 3; i++)
+        ys[i] += 5e7;
+    assert_int_equal(judge(input_of(400)).kind, TIDE_FLAT);
+    for (size_t i = 0; i < 39; i++)
+        ys[i] = 1.5e8;
+    assert_int_equal(judge(input_of(400)).spikes.count, 0);
+}
+
 static void a_leak_under_spikes_is_still_a_leak(void **state)
 {
     (void)state;
@@ -731,6 +785,9 @@ int main(void)
         cmocka_unit_test(a_steady_run_is_flat),
         cmocka_unit_test(a_straight_rise_is_a_leak_with_its_rate),
         cmocka_unit_test(spikes_do_not_move_the_floor),
+        cmocka_unit_test(the_first_spike_after_warm_up_counts),
+        cmocka_unit_test(spikes_that_come_back_within_their_step_are_one_each),
+        cmocka_unit_test(what_a_run_begins_with_is_no_spike),
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
         cmocka_unit_test(one_jump_is_a_jump_where_it_was),
