@@ -279,7 +279,7 @@ bench-losses: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/bench_losses.py $(B)
 bench-grpo: setup
-	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_grpo.py $(B) $(if $(QUICK),--quick)
 bench-selfplay: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
