@@ -7,9 +7,11 @@
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { REPORTS = 20, REPORT_S = 10, DRAW_MS = 200, PATIENCE_S = 5 };
 
@@ -86,6 +88,7 @@ void tide_train_values_init(struct tide_train_values *values)
 
 static volatile sig_atomic_t stop_signal;
 static volatile int64_t stop_ns; /* when it came */
+static char stop_answer[160];    /* made beforehand: a handler may not print */
 
 static void on_stop(int number)
 {
@@ -96,6 +99,9 @@ static void on_stop(int number)
     }
     stop_ns = tide_clock_ns();
     stop_signal = number;
+    int before = errno;
+    if (write(STDERR_FILENO, stop_answer, strlen(stop_answer)) < 0)
+        errno = before;
 }
 
 /* Steps of seconds are waited for. */
@@ -105,8 +111,11 @@ static bool hurries(void)
 }
 
 /* Who started it may have it ignore some: nohup, a shell's background. */
-static void listen_for_stop(void)
+static void listen_for_stop(bool bar, bool saves)
 {
+    snprintf(stop_answer, sizeof stop_answer,
+             "%stidemark: finishing the step%s; a second signal ends it at once\n", bar ? "\r\033[K" : "",
+             saves ? " and saving it" : "");
     static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
@@ -333,7 +342,7 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
                                               .peak_share = NAN,
                                               .plan_bytes = (int64_t)tide_trainer_planned(trainer)};
     tide_train_view_init(&l.view, v->json);
-    listen_for_stop();
+    listen_for_stop(l.view.bar, tide_trainer_options(trainer)->out);
     int status = train(&l, err);
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)

@@ -5,6 +5,7 @@ import filecmp
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def ticks(process):
     """Time of a processor that it has taken, in hundredths of a second."""
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+def said_within(seconds, process):
+    """The next line on its stderr."""
+    assert select.select([process.stderr], [], [], seconds)[0], "it said nothing"
+    return process.stderr.readline()
 
 
 class Job:
@@ -103,7 +110,7 @@ def test_a_second_signal_ends_at_once(job, tmp_path):
     process = job.begin(*LONG_UPDATE, "--inner-epochs", 1 << 16, "--steps", 2, "--out", "run")
     wait_for(lambda: job.groups() >= PROMPTS)
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: not has(process, "ShdPnd", signal.SIGINT))
+    assert said_within(60, process) == "tidemark: finishing the step and saving it; a second signal ends it at once\n"
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
