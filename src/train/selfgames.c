@@ -1,10 +1,9 @@
 #include "train/selfgames.h"
 #include "game/cache.h"
+#include "game/opening.h"
 #include "rt/cpu/threads.h"
 
 #include <string.h>
-
-enum { OPENING_MOST = 4, OPENING_CELLS = 16 };
 
 struct slot {
     struct tide_position position;
@@ -352,21 +351,19 @@ int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *e
 
 /* ---- matches */
 
-/* The opening of a pair: a few moves by chance. */
-static void open_game(const struct play *p, struct slot *s, int64_t number)
+/* Both games of a pair have the same opening, whenever they begin. */
+static int open_game(const struct play *p, const struct tide_evaluator *const evaluators[2], struct slot *s,
+                     int64_t number)
 {
-    const struct tide_game *game = &p->g->game;
-    struct tide_random random = {.seed = tide_random_at(p->seed, (uint64_t)number / 2, 1)};
-    int plies = 1 + game->cells / OPENING_CELLS;
+    const struct tide_selfgames *g = p->g;
+    struct tide_opening_room room = {
+        .positions = g->positions, .logits = g->logits, .values = g->values, .most = g->rule.games};
+    if (tide_opening_choose(&g->game, evaluators, p->seed, (uint64_t)number / 2, &room, &s->position))
+        return -1;
     s->number = number;
-    tide_position_begin(game, &s->position);
-    for (int i = 0; i < (plies < OPENING_MOST ? plies : OPENING_MOST); i++) {
-        uint16_t moves[TIDE_BOARD_CELLS];
-        uint32_t count = (uint32_t)tide_position_moves(game, &s->position, moves);
-        tide_position_play(game, &s->position, moves[tide_random_below(&random, count)]);
-    }
     for (int i = 0; i < 2; i++)
         tide_search_begin(s->trees[i], &s->position);
+    return 0;
 }
 
 /* Whoever moved last has won, or nobody. */
@@ -388,17 +385,18 @@ int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *
         .g = g, .slots = g->pairs, .count = trees_of(&g->rule) / 2, .seed = seed, .is_match = true};
     int64_t next = 0, total = 2 * pairs;
     *ret_score = (struct tide_selfgames_score){0};
-    for (int64_t i = 0; i < p.count; i++)
-        tide_position_begin(&g->game, &p.slots[i].position);
-    forget(&p);
     for (int64_t i = 0; i < p.count; i++) {
+        tide_position_begin(&g->game, &p.slots[i].position);
         p.slots[i].number = -1;
-        if (next < total)
-            open_game(&p, &p.slots[i], next++);
     }
-    while (goes_on(&p)) {
-        if (hurries && hurries())
-            return 1;
+    forget(&p);
+    do {
+        for (int64_t i = 0; i < p.count; i++) {
+            if (hurries && hurries())
+                return 1;
+            if (p.slots[i].number < 0 && next < total && open_game(&p, evaluators, &p.slots[i], next++))
+                return -1;
+        }
         tide_parallel(p.count, 1, think_some, &p);
         for (int64_t i = 0; i < p.count; i++) {
             struct slot *s = &p.slots[i];
@@ -407,13 +405,11 @@ int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *
             count_match(&p, s, ret_score);
             s->ended = false;
             s->number = -1;
-            if (next < total)
-                open_game(&p, s, next++);
         }
         for (p.which = 0; p.which < 2; p.which++)
             if (answer(&p, evaluators[p.which]))
                 return -1;
-    }
+    } while (next < total || goes_on(&p));
     return 0;
 }
 

@@ -69,9 +69,8 @@ struct tide_selfgames_score {
     int64_t wins, draws, losses;
 };
 
-/* Plays pairs of games between two evaluators, each pair from one opening with colours exchanged: openings of
- * some moves by chance, then the best move always. Games under way stay as they are. 1: somebody hurries, and
- * there is no score. */
+/* Plays pairs of games between two evaluators, each pair from one opening (opening.h) with colours exchanged,
+ * then the best move always. Games under way stay as they are. 1: somebody hurries, and there is no score. */
 int tide_selfgames_match(struct tide_selfgames *games, const struct tide_evaluator *const evaluators[2],
                          int64_t pairs, uint64_t seed, bool (*hurries)(void),
                          struct tide_selfgames_score *ret_score);

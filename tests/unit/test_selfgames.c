@@ -4,6 +4,7 @@
  */
 #include "rt/cpu/threads.h"
 #include "train/selfgames.h"
+#include "../corpus/tictactoe_perfect.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -64,6 +65,19 @@ static int by_malice(void *context, const struct tide_position *positions, int c
             logits[i * game->moves + k] = completes ? -20 : 0;
             values[i] = completes ? -1 : values[i];
         }
+    }
+    return 0;
+}
+
+static int by_truth(void *context, const struct tide_position *positions, int count, float *logits,
+                    float *values)
+{
+    const struct tide_game *game = context;
+    for (int i = 0; i < count; i++) {
+        unsigned best = tictactoe_perfect_best(game, &positions[i]);
+        for (int k = 0; k < game->moves; k++)
+            logits[i * game->moves + k] = best >> k & 1 ? 0 : -20;
+        values[i] = (float)tictactoe_perfect_result(game, &positions[i]);
     }
     return 0;
 }
@@ -390,6 +404,20 @@ static void test_a_match_knows_who_is_better(void **state)
     tear_down(&t);
 }
 
+/* Of two stones of tic-tac-toe by chance a good part is lost for one side, whoever plays on. */
+static void test_a_match_begins_where_neither_side_has_won(void **state)
+{
+    (void)state;
+    struct table t;
+    set_up(&t, "tictactoe", 0, 8, 0);
+    struct tide_evaluator truth = {.most = 4, .evaluate = by_truth, .context = &t.game};
+    const struct tide_evaluator *const both[2] = {&truth, &truth};
+    struct tide_selfgames_score score;
+    assert_int_equal(tide_selfgames_match(t.games, both, 30, 5, NULL, &score), 0);
+    assert_int_equal(score.draws, 60);
+    tear_down(&t);
+}
+
 static bool at_once(void)
 {
     return true;
@@ -436,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_symmetries_turn_positions_and_policies_together),
         cmocka_unit_test(test_the_newest_takes_the_place_of_the_oldest),
         cmocka_unit_test(test_a_match_knows_who_is_better),
+        cmocka_unit_test(test_a_match_begins_where_neither_side_has_won),
         cmocka_unit_test(test_whoever_hurries_gets_games_that_stand_after_a_move),
         cmocka_unit_test(test_an_evaluator_that_fails_is_told),
     };

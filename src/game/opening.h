@@ -1,0 +1,33 @@
+/*
+ * opening.h - how the games of a match begin: with stones by chance that leave both sides about as well off.
+ *
+ * Gomoku is won by whoever begins, and most openings by chance are won by one side, too. Two that play well
+ * share every pair of games from such an opening, and the pair says nothing of them. So several are drawn,
+ * and the one that the two who are to play find the most even is taken.
+ */
+#ifndef TIDE_OPENING_H
+#define TIDE_OPENING_H
+
+#include "game/evaluator.h"
+
+enum { TIDE_OPENINGS = 32 }; /* that are drawn for one */
+
+/* Stones by chance, in the middle of large boards. They are so few that no side needs but one more for a
+ * line. A function of its arguments. */
+void tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
+                       struct tide_position *ret_position);
+
+/* Where positions are valued: room for `most` of each, and of logits for all moves of each. */
+struct tide_opening_room {
+    struct tide_position *positions;
+    float *logits, *values;
+    int64_t most; /* at least 1 */
+};
+
+/* Of TIDE_OPENINGS draws the one whose value, the mean of what two evaluators say, is nearest to 0; of equals
+ * the first. Which of the two is first does not matter. -1: one of them failed. */
+int tide_opening_choose(const struct tide_game *game, const struct tide_evaluator *const evaluators[2],
+                        uint64_t seed, uint64_t number, const struct tide_opening_room *room,
+                        struct tide_position *ret_position);
+
+#endif
