@@ -1,19 +1,22 @@
 /*
- * strength.c - how well the net of a run plays: strength RUN CHECK [GAMES [SIMULATIONS [ROLLOUTS]]]
+ * strength.c - how well the net of a run plays: strength RUN CHECK [GAMES [SIMULATIONS [OTHER [SEED]]]]
  *
- * CHECK is one of these:
+ * RUN may be one checkpoint of a run. CHECK is one of these:
  *
- * - rollouts: games against plain MCTS, each opening twice with colours exchanged; of Connect Four also how
- *   many of its moves are among the perfect ones;
+ * - match: games against another run or checkpoint, OTHER, as a run plays them when it evaluates;
+ * - rollouts: games against plain MCTS of OTHER rollouts, each opening twice with colours exchanged; of
+ *   Connect Four also how many of its moves are among the perfect ones;
  * - perfect: tic-tac-toe against a player that makes no mistake and draws among its best moves;
  * - tactics: Gomoku positions in which one move wins at once, or one alone does not lose.
  *
- * Prints one line of JSON. The same words give the same line.
+ * Prints one line of JSON. The same words give the same line, but for its seconds; another SEED (1) other
+ * games, so that a long match may be played in parts.
  */
 #include "base/clock.h"
 #include "base/json.h"
 #include "game/contest.h"
 #include "game/rollouts.h"
+#include "train/selfgames.h"
 #include "train/selfplay_player.h"
 #include "../tests/corpus/connect4_solver.h"
 #include "../tests/corpus/gomoku_tactics.h"
@@ -24,7 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 1, SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2 };
+enum { SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2 };
+
+static uint64_t seed = 1;
 
 /* Plain MCTS does not look for moves that end the game. */
 static const struct tide_search_rule plain = {.exploration = 1.8F, .first_play = 0.2F},
@@ -61,14 +66,18 @@ static struct side side_of(const struct tide_game *game, const struct tide_searc
     return s;
 }
 
+static void no_number(void)
+{
+    fputs("strength: the net values a position with no number\n", stderr);
+    exit(2);
+}
+
 static int choose(struct side *s, const struct tide_position *position)
 {
     struct tide_random none = {0};
     tide_search_begin(s->search, position);
-    if (tide_search_run(s->search, &s->evaluator, NULL, s->simulations, 0, s->workspace)) {
-        fputs("strength: the net values a position with no number\n", stderr);
-        exit(2);
-    }
+    if (tide_search_run(s->search, &s->evaluator, NULL, s->simulations, 0, s->workspace))
+        no_number();
     return tide_search_choose(s->search, 0, &none);
 }
 
@@ -91,7 +100,7 @@ static void count(struct results *r, const struct tide_position *end, int net)
 /* Moves by chance; both games of a pair have the same. */
 static void open_game(const struct tide_game *game, int64_t number, struct tide_position *position)
 {
-    struct tide_random random = {.seed = tide_random_at(SEED, (uint64_t)number / 2, 0)};
+    struct tide_random random = {.seed = tide_random_at(seed, (uint64_t)number / 2, 0)};
     uint16_t moves[TIDE_BOARD_CELLS];
     tide_position_begin(game, position);
     for (int i = 0; i < OPENING; i++) {
@@ -123,11 +132,34 @@ static struct results against_rollouts(struct side *net, struct side *other, int
     return r;
 }
 
+static struct results against_other(const struct tide_selfplay_player *net,
+                                    const struct tide_selfplay_player *other, int64_t games,
+                                    int64_t simulations)
+{
+    const struct tide_game *game = tide_selfplay_game(net);
+    struct tide_selfgames_rule rule = {.search = of_net,
+                                       .games = 2 * TIDE_SELFPLAY_AT_ONCE, /* a match plays half of them */
+                                       .simulations = simulations,
+                                       .children = tide_search_children(game, simulations)};
+    struct tide_selfgames_room room = tide_selfgames_room(game, &rule);
+    void *trees = take(room.trees), *records = take(room.records), *rest = take(room.games);
+    const struct tide_evaluator *const both[2] = {tide_selfplay_evaluator(net),
+                                                  tide_selfplay_evaluator(other)};
+    struct tide_selfgames_score score;
+    struct tide_selfgames *table = tide_selfgames_place(game, &rule, &room, trees, records, NULL, rest);
+    if (tide_selfgames_match(table, both, games / 2, seed, NULL, &score))
+        no_number();
+    free(trees);
+    free(records);
+    free(rest);
+    return (struct results){.won = score.wins, .drawn = score.draws, .lost = score.losses};
+}
+
 static struct results against_perfect(struct side *net, int64_t games)
 {
     struct results r = {0};
     for (int64_t i = 0; i < games; i++) {
-        struct tide_random random = {.seed = tide_random_at(SEED, (uint64_t)i, 1)};
+        struct tide_random random = {.seed = tide_random_at(seed, (uint64_t)i, 1)};
         struct tide_position p;
         int mine = (int)(i & 1);
         tide_position_begin(net->game, &p);
@@ -152,15 +184,15 @@ static struct results on_tactics(struct side *net, int64_t positions)
 {
     struct results r = {0};
     for (int64_t i = 0; i < positions; i++) {
-        struct gomoku_tactic t = gomoku_tactic_make(net->game, SEED, (uint64_t)i);
+        struct gomoku_tactic t = gomoku_tactic_make(net->game, seed, (uint64_t)i);
         r.asked++;
         r.right += tide_cell_in(t.right, choose(net, &t.position));
     }
     return r;
 }
 
-static void print(const char *check, const struct tide_selfplay_player *player, const struct results *r,
-                  double seconds)
+static void print(const char *check, const struct tide_selfplay_player *player,
+                  const struct tide_selfplay_player *other, const struct results *r, double seconds)
 {
     struct tide_json json;
     int64_t games = r->won + r->drawn + r->lost;
@@ -169,6 +201,8 @@ static void print(const char *check, const struct tide_selfplay_player *player, 
     tide_json_text(&json, "game", tide_selfplay_game(player)->name);
     tide_json_integer(&json, "step", tide_selfplay_steps(player));
     tide_json_text(&json, "check", check);
+    if (other)
+        tide_json_integer(&json, "other_step", tide_selfplay_steps(other));
     tide_json_integer(&json, "won", r->won);
     tide_json_integer(&json, "drawn", r->drawn);
     tide_json_integer(&json, "lost", r->lost);
@@ -191,31 +225,61 @@ static int64_t number(int argc, char **argv, int at, int64_t usual)
     return argc > at ? strtoll(argv[at], NULL, 10) : usual;
 }
 
-int main(int argc, char **argv)
+static struct tide_selfplay_player *open_run(const char *run)
 {
     struct tide_selfplay_player *player;
     struct tide_err err = {0};
-    if (argc < 3) {
-        fputs("usage: strength RUN rollouts|perfect|tactics [GAMES [SIMULATIONS [ROLLOUTS]]]\n", stderr);
-        return 2;
-    }
-    if (tide_selfplay_open(argv[1], &player, &err)) {
+    if (tide_selfplay_open(run, &player, &err)) {
         fprintf(stderr, "strength: %s\n", err.text);
-        return 2;
+        exit(2);
     }
+    return player;
+}
+
+static bool is_same(const struct tide_game *a, const struct tide_game *b)
+{
+    return !strcmp(a->name, b->name) && a->columns == b->columns && a->exact == b->exact;
+}
+
+/* Games with one tree a side, or positions that it is asked. */
+static struct results alone(const char *check, const struct tide_selfplay_player *player, int64_t games,
+                            int64_t simulations, int64_t rollouts)
+{
     const struct tide_game *game = tide_selfplay_game(player);
-    struct tide_rollouts random = {.game = game, .random = {.seed = SEED}, .games = 1};
-    struct side net = side_of(game, &of_net, *tide_selfplay_evaluator(player), number(argc, argv, 4, 400)),
-                other = side_of(game, &plain, tide_rollouts_evaluator(&random), number(argc, argv, 5, 1000));
-    int64_t games = number(argc, argv, 3, 200), began = tide_clock_ns();
-    struct results r = !strcmp(argv[2], "perfect")   ? against_perfect(&net, games)
-                       : !strcmp(argv[2], "tactics") ? on_tactics(&net, games)
-                                                     : against_rollouts(&net, &other, games);
-    print(argv[2], player, &r, (double)(tide_clock_ns() - began) / TIDE_NS_PER_S);
-    tide_selfplay_free(player);
+    struct tide_rollouts random = {.game = game, .random = {.seed = seed}, .games = 1};
+    struct side net = side_of(game, &of_net, *tide_selfplay_evaluator(player), simulations),
+                other = side_of(game, &plain, tide_rollouts_evaluator(&random), rollouts);
+    struct results r = !strcmp(check, "perfect")   ? against_perfect(&net, games)
+                       : !strcmp(check, "tactics") ? on_tactics(&net, games)
+                                                   : against_rollouts(&net, &other, games);
     free(net.tree);
     free(net.workspace);
     free(other.tree);
     free(other.workspace);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_match = argc > 2 && !strcmp(argv[2], "match");
+    if (argc < (is_match ? 6 : 3)) {
+        fputs("usage: strength RUN rollouts|perfect|tactics [GAMES [SIMULATIONS [ROLLOUTS [SEED]]]]\n"
+              "       strength RUN match GAMES SIMULATIONS OTHER_RUN [SEED]\n",
+              stderr);
+        return 2;
+    }
+    struct tide_selfplay_player *player = open_run(argv[1]), *other = is_match ? open_run(argv[5]) : NULL;
+    int64_t games = number(argc, argv, 3, 200), simulations = number(argc, argv, 4, 400);
+    int64_t began = tide_clock_ns();
+    seed = (uint64_t)number(argc, argv, 6, 1);
+    if (is_match && !is_same(tide_selfplay_game(player), tide_selfplay_game(other))) {
+        fputs("strength: the two are of different games\n", stderr);
+        return 2;
+    }
+    struct results r = is_match ? against_other(player, other, games, simulations)
+                                : alone(argv[2], player, games, simulations, number(argc, argv, 5, 1000));
+    print(argv[2], player, other, &r, (double)(tide_clock_ns() - began) / TIDE_NS_PER_S);
+    tide_selfplay_free(player);
+    tide_selfplay_free(other);
     return 0;
 }
