@@ -1,10 +1,13 @@
-/* Contests: fair openings, games that can be played again, and ratings against known numbers. */
+/* Ratings against known numbers, and whether their intervals hold the truth. */
+#include "base/random.h"
 #include "game/contest.h"
-#include "game/rollouts.h"
-#include "game_fixture.h"
-#include "sanitized.h"
 
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <cmocka.h>
 
 static bool near(double a, double b, double by)
 {
@@ -69,93 +72,12 @@ static void intervals_hold_the_truth(void **state)
     }
 }
 
-static struct tide_contest contest_of(const struct tide_game *game, struct opinion *a, struct opinion *b)
-{
-    const struct tide_search_rule rule = {.exploration = 1.8F, .first_play = 0.2F};
-    return (struct tide_contest){
-        .game = game,
-        .sides = {{.evaluator = opinion_evaluator(a, 1), .rule = rule, .simulations = 30},
-                  {.evaluator = opinion_evaluator(b, 4), .rule = rule, .simulations = 50}},
-        .opening = 3,
-        .seed = 9,
-    };
-}
-
-static void a_game_depends_on_its_number_alone(void **state)
-{
-    (void)state;
-    const struct tide_game games[] = {game_of("tictactoe", 0, false), game_of("connect4", 0, false),
-                                      game_of("gomoku", 9, false)};
-    for (int g = 0; g < 3; g++) {
-        const struct tide_game *game = &games[g];
-        struct opinion a = {.game = game, .seed = 1, .spread = 2, .certain = 0.5F, .fails_after = -1}, b = a;
-        b.seed = 2;
-        struct tide_contest contest = contest_of(game, &a, &b), turned = contest;
-        turned.sides[0] = contest.sides[1];
-        turned.sides[1] = contest.sides[0];
-        struct guarded memory = guarded_of(tide_contest_bytes(&contest));
-        for (int number = 0; number < 6; number++) {
-            struct tide_position end, again;
-            int result, other;
-            assert_int_equal(tide_contest_play(&contest, number, memory.memory, &result, &end), 0);
-            assert_int_equal(tide_contest_play(&contest, number ^ 1, memory.memory, &other, NULL), 0);
-            /* The other game of the pair, with sides that changed places, is the same one. */
-            assert_int_equal(tide_contest_play(&turned, number ^ 1, memory.memory, &other, &again), 0);
-            assert_int_equal(other, -result);
-            assert_memory_equal(&end, &again, sizeof end);
-            assert_int_equal(end.outcome == TIDE_DRAWN, result == 0);
-            guarded_check(&memory);
-        }
-        guarded_free(&memory);
-    }
-}
-
-static void an_evaluator_that_fails_ends_the_game(void **state)
-{
-    (void)state;
-    struct tide_game game = game_of("connect4", 0, false);
-    struct opinion a = {.game = &game, .fails_after = 100}, b = {.game = &game, .fails_after = -1};
-    struct tide_contest contest = contest_of(&game, &a, &b);
-    struct guarded memory = guarded_of(tide_contest_bytes(&contest));
-    int result = 7;
-    assert_int_equal(tide_contest_play(&contest, 0, memory.memory, &result, NULL), -1);
-    assert_int_equal(result, 7);
-    guarded_free(&memory);
-}
-
-/* Twenty times the rollouts win. */
-static void more_rollouts_play_better(void **state)
-{
-    (void)state;
-    struct tide_game game = game_of("connect4", 0, false);
-    struct tide_rollouts strong = {.game = &game, .random = {.seed = 1}, .games = 1}, weak = strong;
-    const struct tide_search_rule rule = {.exploration = 4};
-    struct tide_contest contest = {
-        .game = &game,
-        .sides = {{.evaluator = tide_rollouts_evaluator(&strong), .rule = rule, .simulations = 400},
-                  {.evaluator = tide_rollouts_evaluator(&weak), .rule = rule, .simulations = 20}},
-        .opening = 2,
-    };
-    struct guarded memory = guarded_of(tide_contest_bytes(&contest));
-    int counts[3] = {0};
-    for (int number = 0; number < (is_slow() ? 4 : 20); number++) {
-        int result;
-        assert_int_equal(tide_contest_play(&contest, number, memory.memory, &result, NULL), 0);
-        counts[1 - result]++;
-    }
-    assert_true(tide_contest_rate(counts[0], counts[1], counts[2]).score > 0.7);
-    guarded_free(&memory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratings_are_those_that_are_known),
         cmocka_unit_test(a_rating_turned_round_is_the_other_sides),
         cmocka_unit_test(intervals_hold_the_truth),
-        cmocka_unit_test(a_game_depends_on_its_number_alone),
-        cmocka_unit_test(an_evaluator_that_fails_ends_the_game),
-        cmocka_unit_test(more_rollouts_play_better),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
