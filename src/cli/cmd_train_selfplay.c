@@ -47,6 +47,8 @@ static const struct tide_option options[] = {
     {0, "noise-alpha", TIDE_OPTION_REAL, SETTING(noise_alpha), "X",
      "of the Dirichlet noise on a position's priors (10 divided by the number of moves)", NULL, 0, 0},
     {0, "noise-share", TIDE_OPTION_REAL, SETTING(noise_share), "X", "its share of them (0.25)", NULL, 0, 0},
+    {0, "openings", TIDE_OPTION_REAL, SETTING(openings), "X",
+     "share of games that begin with a few stones by chance, as those of matches do (0)", NULL, 0, 0},
     {0, "value-weight", TIDE_OPTION_REAL, SETTING(value_weight), "X",
      "weight of the value's loss beside the policy's (1)", NULL, 0, 0},
     {0, "children", TIDE_OPTION_COUNT, SETTING(children), "N",

@@ -1,4 +1,5 @@
 #include "game/opening.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,14 +21,18 @@ static int draw_move(const struct tide_game *game, const struct tide_position *p
     }
 }
 
-void tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
-                       struct tide_position *ret_position)
+int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
+                      uint16_t ret_moves[TIDE_OPENING_MOVES], struct tide_position *ret_position)
 {
     struct tide_random random = {.seed = tide_random_at(seed, number, draw)};
     int plies = 2 * game->line - 5 + (int)tide_random_below(&random, 2);
+    TIDE_CHECK(plies, <=, TIDE_OPENING_MOVES);
     tide_position_begin(game, ret_position);
-    while (ret_position->plies < plies)
-        tide_position_play(game, ret_position, draw_move(game, ret_position, &random));
+    for (int i = 0; i < plies; i++) {
+        ret_moves[i] = (uint16_t)draw_move(game, ret_position, &random);
+        tide_position_play(game, ret_position, ret_moves[i]);
+    }
+    return plies;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -45,8 +50,9 @@ int tide_opening_choose(const struct tide_game *game, const struct tide_evaluato
     for (int64_t from = 0; from < TIDE_OPENINGS; from += most) {
         int64_t count = least(most, TIDE_OPENINGS - from);
         float sums[TIDE_OPENINGS] = {0};
+        uint16_t moves[TIDE_OPENING_MOVES];
         for (int64_t i = 0; i < count; i++)
-            tide_opening_draw(game, seed, number, (uint64_t)(from + i), &room->positions[i]);
+            tide_opening_draw(game, seed, number, (uint64_t)(from + i), moves, &room->positions[i]);
         for (int side = 0; side < 2; side++) {
             const struct tide_evaluator *e = evaluators[side];
             if (e->evaluate(e->context, room->positions, (int)count, room->logits, room->values))

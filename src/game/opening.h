@@ -10,12 +10,15 @@
 
 #include "game/evaluator.h"
 
-enum { TIDE_OPENINGS = 32 }; /* that are drawn for one */
+enum {
+    TIDE_OPENINGS = 32,     /* that are drawn for one */
+    TIDE_OPENING_MOVES = 6, /* that one has at the most */
+};
 
 /* Stones by chance, in the middle of large boards. They are so few that no side needs but one more for a
- * line. A function of its arguments. */
-void tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
-                       struct tide_position *ret_position);
+ * line. A function of its arguments. Returns how many; ret_moves has them in order. */
+int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
+                      uint16_t ret_moves[TIDE_OPENING_MOVES], struct tide_position *ret_position);
 
 /* Where positions are valued: room for `most` of each, and of logits for all moves of each. */
 struct tide_opening_room {

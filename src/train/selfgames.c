@@ -10,6 +10,7 @@ struct slot {
     int64_t number;               /* of its game, from 0; -1: none is left to play */
     struct tide_search *trees[2]; /* of a match, one for each evaluator; else the first */
     uint8_t *records;             /* of its positions so far; NULL: none are kept */
+    int opened;                   /* the first of them that is to be learned from */
     bool asks;                    /* its leaf is to be valued */
     bool rests;                   /* it stands after a move, and makes no other in this call */
     bool ended;                   /* its game has, and is to be counted */
@@ -89,10 +90,30 @@ struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
     };
 }
 
+/* Moves of the opening of a game of self-play; 0: it begins with an empty board. */
+static int opening_of(const struct tide_selfgames *g, int64_t number, uint16_t ret_moves[TIDE_OPENING_MOVES])
+{
+    enum { WHETHER = -1, WHICH = -2 }; /* no move has these numbers */
+    struct tide_position position;
+    if (tide_random_unit(g->rule.seed, (uint64_t)number, (uint64_t)WHETHER) >= g->rule.openings)
+        return 0;
+    return tide_opening_draw(&g->game, g->rule.seed, (uint64_t)number, (uint64_t)WHICH, ret_moves, &position);
+}
+
+/* Stones of an opening are records, too, of moves that were made: a game is all of its moves. */
 static void begin_game(struct tide_selfgames *g, struct slot *s)
 {
+    uint16_t moves[TIDE_OPENING_MOVES];
     s->number = g->next++;
+    s->opened = opening_of(g, s->number, moves);
     tide_position_begin(&g->game, &s->position);
+    for (int i = 0; i < s->opened; i++) {
+        uint32_t visits[TIDE_BOARD_CELLS] = {0};
+        visits[moves[i]] = 1;
+        tide_replay_pack(&g->game, &s->position, visits,
+                         s->records + (size_t)i * tide_replay_record_bytes(&g->game));
+        tide_position_play(&g->game, &s->position, moves[i]);
+    }
 }
 
 struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
@@ -286,7 +307,7 @@ static void count_game(const struct tide_position *end, struct tide_selfgames_co
 static void keep_game(struct tide_selfgames *g, struct slot *s, struct tide_replay *replay)
 {
     const struct tide_position *end = &s->position;
-    for (int ply = 0; ply < end->plies; ply++) {
+    for (int ply = s->opened; ply < end->plies; ply++) {
         uint8_t *record = s->records + (size_t)ply * replay->record;
         bool won = (end->plies - ply) % 2 == 1; /* whoever moved last has */
         tide_replay_settle(&g->game, record, end->outcome == TIDE_DRAWN ? 0 : won ? 1 : -1);
@@ -341,7 +362,7 @@ int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *e
         }
         p.stops |= replay->put >= until || (hurries && hurries());
         for (int64_t i = 0; p.stops && i < p.count; i++)
-            p.slots[i].rests |= !p.slots[i].position.plies;
+            p.slots[i].rests |= p.slots[i].position.plies == p.slots[i].opened;
         if (answer(&p, evaluator))
             return -1;
     } while (goes_on(&p));
@@ -459,6 +480,7 @@ static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struc
     size_t record = tide_replay_record_bytes(&g->game);
     int64_t head[2];
     uint8_t packed[TIDE_BOARD_CELLS];
+    uint16_t moves[TIDE_OPENING_MOVES];
     if (fread(head, sizeof head, 1, file) != 1 ||
         fread(packed, tide_position_packed_bytes(&g->game), 1, file) != 1)
         return tide_err_set(err, "the games under way are cut off");
@@ -468,6 +490,7 @@ static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struc
         s->position.outcome != TIDE_PLAYING)
         return tide_err_set(err, "a game under way is not possible");
     s->number = head[0];
+    s->opened = opening_of(g, s->number, moves);
     if (fread(s->records, record, (size_t)head[1], file) != (size_t)head[1])
         return tide_err_set(err, "the games under way are cut off");
     for (int64_t i = 0; i < head[1]; i++)

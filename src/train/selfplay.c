@@ -42,6 +42,8 @@ const struct tide_setting tide_selfplay_settings[] = {
     {"noise_alpha", TIDE_SETTING_REAL, OF(noise_alpha), 0, 0, NULL, false},
     {"noise_share", TIDE_SETTING_REAL, OF(noise_share), 0, 0, NULL, false},
     {"value_weight", TIDE_SETTING_REAL, OF(value_weight), 0, 0, NULL, false},
+    /* Runs of a first edition have none. */
+    {"openings", TIDE_SETTING_REAL, OF(openings), 0, 0, NULL, true},
     {0},
 };
 
@@ -61,6 +63,7 @@ const struct tide_selfplay_settings tide_selfplay_settings_not_given = {
     .exploration = TIDE_NOT_GIVEN,
     .noise_alpha = TIDE_NOT_GIVEN,
     .noise_share = TIDE_NOT_GIVEN,
+    .openings = TIDE_NOT_GIVEN,
     .value_weight = TIDE_NOT_GIVEN,
 };
 
@@ -151,10 +154,16 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     tide_setting_usual_real(&s->exploration, 1.8);
     tide_setting_usual_real(&s->noise_alpha, 10.0 / p->game.moves);
     tide_setting_usual_real(&s->noise_share, 0.25);
+    tide_setting_usual_real(&s->openings, 0);
     tide_setting_usual_real(&s->value_weight, 1);
     if (s->noise_share > 1) {
         tide_err_set(err, "--noise-share %g is more than 1", s->noise_share);
         return tide_err_hint(err, "it is a share: 0.25 leaves three quarters to the net");
+    }
+    if (s->openings > 1) {
+        tide_err_set(err, "--openings %g is more than 1", s->openings);
+        return tide_err_hint(err,
+                             "it is a share: with 0.5 every other game begins with an opening by chance");
     }
     if (s->children <= p->game.moves)
         return tide_err_set(err, "--children %lld is less than the %d moves of a position and one",
@@ -168,6 +177,7 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
         .games = s->games,
         .simulations = s->simulations,
         .children = s->children,
+        .openings = s->openings,
         .sampled_plies = s->sampled_plies,
         .cache_bytes = (size_t)s->cache_bytes,
         .seed = seed,

@@ -20,7 +20,7 @@ struct tide_selfplay_settings {
     int64_t positions; /* new ones of a step */
     double reuse;      /* how often each is trained with, on average */
     int64_t sampled_plies, children, cache_bytes, match_games;
-    double exploration, noise_alpha, noise_share, value_weight;
+    double exploration, noise_alpha, noise_share, openings, value_weight;
 };
 
 extern const char *const tide_selfplay_games[];

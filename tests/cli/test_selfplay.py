@@ -48,7 +48,7 @@ def test_steps_tell_what_was_played_and_learned(selfplay):
     assert abs(made[0]["loss"] - made[0]["policy_loss"] - made[0]["value_loss"]) < 1e-4
 
 
-@pytest.mark.parametrize("game", [("tictactoe",), pytest.param(("connect4",), marks=pytest.mark.slow),
+@pytest.mark.parametrize("game", [("tictactoe",), pytest.param(("connect4", "--openings", 0.5), marks=pytest.mark.slow),
                                   pytest.param(("gomoku", "--board", 6, "--exact"), marks=pytest.mark.slow)], ids=str)
 def test_a_run_that_is_resumed_has_the_same_bits_with_any_number_of_threads(selfplay, tmp_path, game):
     one, two = tmp_path / "one", tmp_path / "two"
@@ -94,6 +94,7 @@ def test_a_full_tree_is_searched_on_and_told(selfplay):
     (("--net", "huge"), "net"),
     (("--children", 3), "children"),
     (("--noise-share", "1.5"), "noise-share"),
+    (("--openings", "1.5"), "openings"),
     (("--dtype", "bf16"), "computes in f32"),
     (("--weights", "int8"), "cannot be trained"),
     (("--budget", "45M", "--batch", 60000), "would fit"),

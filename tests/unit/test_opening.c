@@ -27,7 +27,13 @@ static void nobody_is_a_move_from_a_line(void **state)
         for (uint64_t number = 0; number < 500; number++) {
             struct tide_position p;
             uint64_t cells[TIDE_BOARD_WORDS], any = 0;
-            tide_opening_draw(game, 3, number, 0, &p);
+            uint16_t moves[TIDE_OPENING_MOVES];
+            struct tide_position again;
+            int count = tide_opening_draw(game, 3, number, 0, moves, &p);
+            tide_position_begin(game, &again);
+            for (int i = 0; i < count; i++)
+                tide_position_play(game, &again, moves[i]);
+            assert_memory_equal(&again, &p, sizeof p);
             assert_int_equal(p.outcome, TIDE_PLAYING);
             for (int side = 0; side < 2; side++) {
                 tide_position_completing(game, &p, side, cells);
@@ -50,7 +56,8 @@ static void openings_of_large_boards_are_many_and_in_the_middle(void **state)
     uint64_t keys[COUNT];
     for (uint64_t number = 0; number < COUNT; number++) {
         struct tide_position p;
-        tide_opening_draw(&game, 3, number, 0, &p);
+        uint16_t moves[TIDE_OPENING_MOVES];
+        tide_opening_draw(&game, 3, number, 0, moves, &p);
         keys[number] = tide_position_key(&game, &p);
         for (uint64_t before = 0; before < number; before++)
             assert_true(keys[before] != keys[number]);
@@ -84,10 +91,11 @@ static void the_most_even_is_taken(void **state)
         for (uint64_t number = 0; number < 20; number++) {
             const int most[] = {1, 5, TIDE_OPENINGS - 1, ROOM};
             struct tide_position expected = {0}, p;
+            uint16_t moves[TIDE_OPENING_MOVES];
             struct tide_evaluator both[2] = {opinion_evaluator(&a, ROOM), opinion_evaluator(&b, ROOM)};
             float nearest = INFINITY;
             for (uint64_t draw = 0; draw < TIDE_OPENINGS; draw++) {
-                tide_opening_draw(game, 9, number, draw, &p);
+                tide_opening_draw(game, 9, number, draw, moves, &p);
                 float value = opinion_of(both, &p);
                 if (value < nearest) {
                     nearest = value;

@@ -130,6 +130,7 @@ static void set_up(struct table *t, const char *name, int board, int64_t games, 
         .games = games,
         .simulations = 24,
         .children = tide_search_children(&t->game, 24),
+        .openings = 0.5,
         .sampled_plies = 6,
         .cache_bytes = cache,
         .seed = 7};
@@ -232,7 +233,7 @@ static void test_values_are_of_the_side_to_move(void **state)
         bool last = i + 1 == t.replay.put;
         if (!last) {
             ok(tide_position_unpack(&t.game, record + t.replay.record, &next, &err), &err);
-            last = next.plies == 0;
+            last = next.plies <= p.plies;
         }
         if (!last) {
             memcpy(&other, record + 2 * t.replay.record - 2, 2);
@@ -246,6 +247,33 @@ static void test_values_are_of_the_side_to_move(void **state)
         assert_true(value == 32767 ? cells[0] != 0 : value == 0);
     }
     assert_true(games > 3 && wins > 0);
+    tear_down(&t);
+}
+
+/* Half of the games begin with one or two stones, of which there is nothing to learn. */
+static void test_stones_by_chance_are_not_learned_from(void **state)
+{
+    (void)state;
+    struct table t;
+    set_up(&t, "tictactoe", 0, 6, 0);
+    play(&t, POSITIONS - 60);
+    assert_true(t.replay.put <= POSITIONS);
+    int from_nothing = 0, from_opening = 0, before = TIDE_BOARD_CELLS;
+    for (int64_t i = 0; i < t.replay.put; i++) {
+        struct tide_position p;
+        struct tide_err err = {0};
+        ok(tide_position_unpack(&t.game, (const uint8_t *)t.ring + (size_t)i * t.replay.record, &p, &err),
+           &err);
+        if (p.plies <= before) {
+            from_nothing += p.plies == 0;
+            from_opening += p.plies > 0;
+            assert_true(p.plies <= 2);
+        } else {
+            assert_int_equal(p.plies, before + 1);
+        }
+        before = p.plies;
+    }
+    assert_true(from_nothing > 10 && from_opening > 10);
     tear_down(&t);
 }
 
@@ -459,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(test_the_cache_changes_nothing_but_the_work),
         cmocka_unit_test(test_values_are_of_the_side_to_move),
+        cmocka_unit_test(test_stones_by_chance_are_not_learned_from),
         cmocka_unit_test(test_it_goes_on_to_the_bit),
         cmocka_unit_test(test_a_damaged_file_is_refused_or_harmless),
         cmocka_unit_test(test_symmetries_turn_positions_and_policies_together),
