@@ -45,6 +45,12 @@ def test_a_net_that_has_learned_nothing_loses(learned):
     assert strength("perfect", 1000, 4)["lost"] > 0
 
 
+def test_a_match_tells_a_run_from_its_beginning(learned, tmp_path):
+    strength = learned(120, "--game", "tictactoe", "--steps", 100, "--save-every", 5, "--keep", 20)
+    played = strength("match", 200, 8, tmp_path / "run" / "step-00000005")
+    assert played["won"] >= 5 and played["lost"] == 0 and played["won"] + played["drawn"] == 200, played
+
+
 def test_connect_four_beats_plain_search_and_agrees_with_a_solver(learned):
     strength = learned(1800, "--game", "connect4", "--steps", 1000)
     played = strength("rollouts", 200, 1000, 1000)
