@@ -4,15 +4,19 @@
  * RssShmem counts a page once for each mapping of it: in every process that has one, and several times in a
  * process that has several. PSS does not, but is read now and then only. So a process has, at each look, the
  * part of RssShmem that the readings of its PSS say. Where others may be the ones it shares with, that part
- * is the same for its whole life: that one of them comes or goes is no growth of those that stay. Where
+ * is the same for its whole life, the median of what readings say: that one of them comes or goes is no
+ * growth of those that stay, and who is read while the others end has for a moment all that is left. Where
  * nobody else maps that much, it is the process itself that maps pages anew (the heap of Java's ZGC is seen
  * at three addresses): what RssShmem does between two readings tells nothing, and the line from one to the
  * other is drawn.
  */
 #include "assess/history_private.h"
+#include "judge/floor.h"
 
 static const double OWN = 0.9;     /* from this part on all of it is: a reading is later than RssShmem is */
 static const double TELLING = 0.5; /* of what is mapped at the most: readings of less are of its start */
+
+enum { READ_MOST = 256 }; /* readings that tell the part: the last ones */
 
 /* The largest of what processes map of shared memory at any time, and the largest but this. */
 struct largest {
@@ -42,15 +46,15 @@ static double mapped_at(const struct tide_history_process *p, const struct tide_
 /* The process's part of what it maps; 1 where nothing tells. */
 static double find_part(const struct tide_history_process *p)
 {
-    double mapped = 0, part = 0;
-    for (size_t i = 0; i < p->smaps_count; i++) {
+    double parts[READ_MOST];
+    size_t count = 0;
+    for (size_t i = p->smaps_count; i-- > 0 && count < READ_MOST;) {
         double now = mapped_at(p, &p->smaps[i]);
-        if (now < TELLING * (double)p->shares.most_bytes)
-            continue;
-        mapped += now;
-        part += (double)p->smaps[i].pss_shmem_bytes;
+        if (now >= TELLING * (double)p->shares.most_bytes)
+            parts[count++] = (double)p->smaps[i].pss_shmem_bytes / now;
     }
-    return mapped > 0 && part < OWN * mapped ? part / mapped : 1;
+    double part = tide_median(parts, count);
+    return part < OWN ? part : 1; /* also where it is no number */
 }
 
 static void put(struct tide_history_point *point, double bytes)
