@@ -6,6 +6,9 @@
  * memory that others share with it, the heap that a runtime took in one piece and fills with garbage until it
  * has to collect. That ends when all of it is touched. What leaks inside of such a piece looks the same, so
  * this is not decided; if it is little of what the process has, it is flat.
+ *
+ * A large mapping that no memory was reserved for (MAP_NORESERVE) is no such piece: it is addresses that an
+ * allocator took far ahead, of which it means to use what it will need. What is touched there was asked for.
  */
 #include "assess/assessment_private.h"
 #include "judge/thresholds.h"
@@ -81,6 +84,28 @@ static double room_at(const struct tide_history *h, const struct tide_history_pr
     return fmax((double)(now->asked_bytes - (now->private_bytes - now->shared_bytes)), 0);
 }
 
+/* Which part of what a process has more of its own between two times is in mappings without a reservation: by
+ * the first and the last reading of these, if they are half of that time apart. 0: not known. */
+static double unreserved_part(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns)
+{
+    const struct tide_history_smaps *first = NULL, *last = NULL;
+    for (size_t i = 0; i < p->smaps_count && p->smaps[i].t_ns <= to_ns; i++) {
+        if (p->smaps[i].t_ns < from_ns || p->smaps[i].unreserved_bytes < 0)
+            continue;
+        first = first ? first : &p->smaps[i];
+        last = &p->smaps[i];
+    }
+    if (!first || last->t_ns - first->t_ns < (to_ns - from_ns) / 2)
+        return 0;
+    const struct tide_history_point *then = tide_history_point_at(p, first->t_ns),
+                                    *now = tide_history_point_at(p, last->t_ns);
+    double more = (double)(last->unreserved_bytes - first->unreserved_bytes);
+    double own =
+        then ? (double)(now->private_bytes - now->shared_bytes - then->private_bytes + then->shared_bytes)
+             : 0;
+    return own > 0 && more > 0 ? fmin(more / own, 1) : 0;
+}
+
 static void say_flat(struct tide_verdict *v)
 {
     v->kind = TIDE_FLAT;
@@ -111,8 +136,9 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
         return;
     double own = last.own - first.own, shared = last.shared - first.shared;
     double files = shared > 0 ? files_at(s->h, to_ns) - files_at(s->h, from_ns) : 0;
-    double asked =
-        asked_of(own, last.asked - first.asked) + asked_of(shared, fmax(last.mapped - first.mapped, files));
+    double unreserved = fmax(own, 0) * unreserved_part(p, began_ns, ended_ns);
+    double asked = fmax(asked_of(own, last.asked - first.asked), unreserved) +
+                   asked_of(shared, fmax(last.mapped - first.mapped, files));
     double touched = fmax(own, 0) + fmax(shared, 0), least = TIDE_ASKED_SHARE * (ENDING - STARTED - BESIDE);
     /* Pages that it no longer has in common with others were there before, and what was given back as it
      * ended tells nothing. */

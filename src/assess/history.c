@@ -428,7 +428,8 @@ static int on_smaps(void *context, const struct tide_smaps *row)
     struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
-    struct tide_history_smaps reading = {t_ns, row->pss_bytes, row->uss_bytes, row->pss_shmem_bytes};
+    struct tide_history_smaps reading = {t_ns, row->pss_bytes, row->uss_bytes, row->pss_shmem_bytes,
+                                         row->unreserved_bytes};
     return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity, reading);
 }
 

@@ -39,7 +39,8 @@ struct tide_history_smaps {
     int64_t t_ns;
     int64_t pss_bytes;
     int64_t uss_bytes;
-    int64_t pss_shmem_bytes; /* of pss_bytes; TIDE_UNKNOWN */
+    int64_t pss_shmem_bytes;  /* of pss_bytes; TIDE_UNKNOWN */
+    int64_t unreserved_bytes; /* there of large mappings that no memory was reserved for; TIDE_UNKNOWN */
 };
 
 /* What is known of the shared memory that a process maps (shared_parts.c's). */

@@ -18,7 +18,7 @@
 
 /* PRAGMA user_version. What each version added is in schema.c; an older one is read as a recording without
  * it. */
-enum { TIDE_RECORD_VERSION = 7 };
+enum { TIDE_RECORD_VERSION = 8 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -102,8 +102,9 @@ struct tide_smaps {
     int64_t pss_bytes;
     int64_t uss_bytes; /* Private_Clean + Private_Dirty + Private_Hugetlb */
     int64_t swap_pss_bytes;
-    int64_t cost_ns;         /* what the read cost */
-    int64_t pss_shmem_bytes; /* of pss_bytes: shared memory, each page divided by how often it is mapped */
+    int64_t cost_ns;          /* what the read cost */
+    int64_t pss_shmem_bytes;  /* of pss_bytes: shared memory, each page divided by how often it is mapped */
+    int64_t unreserved_bytes; /* there of large mappings that no memory was reserved for (MAP_NORESERVE) */
 };
 
 enum tide_mark_source {

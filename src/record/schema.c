@@ -80,6 +80,7 @@ static const struct tide_schema_column SMAPS[] = {
     COLUMN(tide_smaps, swap_pss_bytes, SIZE, 1),
     COLUMN(tide_smaps, cost_ns, SIZE, 1),
     COLUMN(tide_smaps, pss_shmem_bytes, SIZE, 7),
+    COLUMN(tide_smaps, unreserved_bytes, SIZE, 8),
 };
 
 static const struct tide_schema_column MARK[] = {

@@ -252,6 +252,44 @@ int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup
     return 0;
 }
 
+/* Takes hexadecimal digits off *rest; false when there is none, or too many. */
+static bool next_address(struct line *rest, uint64_t *ret_value)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t value = 0;
+    size_t i = 0;
+    for (const char *digit; i < rest->len && (digit = memchr(digits, rest->text[i], 16)); i++)
+        value = value << 4 | (uint64_t)(digit - digits);
+    rest->text += i;
+    rest->len -= i;
+    *ret_value = value;
+    return i > 0 && i <= 16;
+}
+
+void tide_proc_parse_smaps_line(struct tide_proc_smaps *smaps, const char *text, size_t len)
+{
+    struct line line = {text, len};
+    uint64_t from, to;
+    if (next_address(&line, &from) && skip(&line, "-") && next_address(&line, &to) && skip(&line, " ")) {
+        bool mine = line.len >= 4 && line.text[1] == 'w' && line.text[3] == 'p';
+        smaps->is_large = mine && to > from && to - from >= TIDE_PROC_LARGE;
+        smaps->rss_bytes = 0;
+        return;
+    }
+    line = (struct line){text, len};
+    if (!smaps->is_large)
+        return;
+    if (skip(&line, "Rss:")) {
+        int64_t bytes = size_of(line, 1024);
+        smaps->rss_bytes = bytes < 0 ? 0 : bytes;
+    } else if (skip(&line, "VmFlags:")) { /* the last line of a mapping */
+        bool unreserved = memmem(line.text, line.len, " nr", 3) != NULL;
+        if (unreserved && smaps->unreserved_bytes <= SANE_BYTES - smaps->rss_bytes)
+            smaps->unreserved_bytes += smaps->rss_bytes;
+        smaps->is_large = false;
+    }
+}
+
 static bool names_controller(struct line list, const char *name)
 {
     size_t len = strlen(name);

@@ -59,6 +59,18 @@ struct tide_proc_rollup {
 
 int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup *ret_rollup);
 
+/* /proc/PID/smaps, a line at a time; begins as zeros. A mapping counts that is private, may be written, is of
+ * TIDE_PROC_LARGE bytes or more, and has no memory reserved for it ("nr"): addresses that an allocator took
+ * far ahead, of which nobody can mean to use all. */
+enum { TIDE_PROC_LARGE = 256 << 20 };
+struct tide_proc_smaps {
+    int64_t unreserved_bytes; /* what is there of those so far */
+    int64_t rss_bytes;        /* of the mapping that the lines speak of */
+    bool is_large;            /* and private, and may be written */
+};
+
+void tide_proc_parse_smaps_line(struct tide_proc_smaps *smaps, const char *text, size_t len);
+
 /* /proc/PID/cgroup: where its memory controller is (version 1), and its place in the unified hierarchy
  * (version 2). Empty when there is none. */
 struct tide_proc_cgroup {

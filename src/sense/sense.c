@@ -470,6 +470,7 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
             .swap_pss_bytes = member->smaps.swap_pss_bytes,
             .cost_ns = member->smaps.cost_ns,
             .pss_shmem_bytes = member->smaps.pss_shmem_bytes,
+            .unreserved_bytes = member->smaps.unreserved_bytes,
         };
         if (tide_writer_smaps(writer, &smaps, err) != 0)
             return -1;

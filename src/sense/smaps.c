@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const double first_ns_per_byte = 13.0e6 / (1 << 30);
 static const int64_t least_cost_ns = 25 * TIDE_NS_PER_US;
@@ -20,6 +22,8 @@ enum {
     TELLING_BYTES = 64 << 20, /* from here on the cost of a read is that of its pages */
     CHANGE_BYTES = 1 << 20,   /* least change that is followed up, and */
     CHANGE_PART = 20,         /* as a part of RSS: one in so many */
+    LINES_BYTES = 32 << 10,   /* of smaps read at once; and so often at most */
+    LINES_READS = 4096,
 };
 
 /* Of the whole budget. */
@@ -175,6 +179,46 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     return count;
 }
 
+/* What is there of mappings without a reservation, by all of smaps; TIDE_UNKNOWN where that cannot be read.
+ */
+static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
+{
+    struct tide_proc_smaps smaps = {0};
+    char text[LINES_BYTES];
+    int fd = tide_proc_open_pid(tree->proc_fd, pid, "smaps");
+    size_t kept = 0;
+    ssize_t got = -1;
+    for (int i = 0; fd >= 0 && i < LINES_READS; i++) {
+        got = read(fd, text + kept, sizeof text - kept);
+        if (got <= 0)
+            break;
+        size_t len = kept + (size_t)got, at = 0;
+        for (const char *end; (end = memchr(text + at, '\n', len - at)); at = (size_t)(end - text) + 1)
+            tide_proc_parse_smaps_line(&smaps, text + at, (size_t)(end - text) - at);
+        kept = len - at < sizeof text ? len - at : 0; /* no line of the kernel's is as long */
+        memmove(text, text + at, kept);
+    }
+    if (fd >= 0)
+        close(fd);
+    return got == 0 ? smaps.unreserved_bytes : TIDE_UNKNOWN;
+}
+
+/* Only a process that has asked for much that it has not touched can have such mappings, and one that had
+ * none has none until it asks for more. */
+static void find_unreserved(const struct tide_tree *tree, struct tide_member *member)
+{
+    struct tide_member_smaps *smaps = &member->smaps;
+    int64_t asked = member->now.asked_bytes, untouched = asked - tide_clamp_zero(member->now.anon_bytes);
+    if (asked < 0 || untouched < TIDE_PROC_LARGE) {
+        smaps->unreserved_bytes = TIDE_UNKNOWN;
+        return;
+    }
+    if (smaps->unreserved_bytes == 0 && asked < smaps->asked_then + TIDE_PROC_LARGE)
+        return;
+    smaps->unreserved_bytes = read_unreserved(tree, member->pid);
+    smaps->asked_then = asked;
+}
+
 /* Reads one; returns what it cost. The bucket pays wall time; the rate that predicts the next read comes from
  * CPU time, so that one badly timed preemption does not make a process look too dear for ever. */
 static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_tree *tree,
@@ -184,6 +228,8 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
     char text[4096];
     int64_t wall_ns = budget->clock(), cpu_ns = tide_clock_thread_ns();
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "smaps_rollup", text, sizeof text);
+    if (len > 0)
+        find_unreserved(tree, member);
     cpu_ns = tide_clock_thread_ns() - cpu_ns;
     wall_ns = budget->clock() - wall_ns;
     struct tide_proc_rollup rollup;

@@ -43,6 +43,8 @@ struct tide_member_smaps {
     int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN where the kernel does not tell */
     int64_t uss_bytes;
     int64_t swap_pss_bytes;
+    int64_t unreserved_bytes; /* TIDE_UNKNOWN: not read, because there is little that is not touched */
+    int64_t asked_then;       /* when that was read */
     int64_t cost_ns;
     int64_t read_ns;   /* when */
     int64_t anon_then; /* its counters at that time */

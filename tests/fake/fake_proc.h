@@ -87,6 +87,8 @@ struct fake_process {
     char state;                   /* 0: 'S' */
     long anon, file, shmem, swap; /* KiB */
     long pss, pss_shmem, uss;     /* KiB; pss 0: no smaps_rollup */
+    long asked;                   /* KiB; 0: not told */
+    const char *smaps;            /* NULL: none */
     int threads;                  /* 0: 1 */
 };
 
@@ -101,10 +103,12 @@ static inline void fake_stat(const struct fake_process *process)
 
 static inline void fake_status(const struct fake_process *process)
 {
-    char path[64], memory[512] = "", inner[16] = "";
+    char path[64], memory[512] = "", inner[16] = "", asked[32] = "";
     snprintf(path, sizeof path, "%d/status", process->pid);
     if (process->inner)
         snprintf(inner, sizeof inner, "\t%d", process->inner);
+    if (process->asked)
+        snprintf(asked, sizeof asked, "VmData:\t%8ld kB\n", process->asked);
     if (process->state != 'Z')
         snprintf(
             memory, sizeof memory,
@@ -112,9 +116,9 @@ static inline void fake_status(const struct fake_process *process)
             "VmSwap:\t%8ld kB\nHugetlbPages:\t%8ld kB\n",
             process->anon + process->file + process->shmem, process->anon + process->file + process->shmem,
             process->anon, process->file, process->shmem, process->swap, 0L);
-    fake_write(path, "Name:\t%s\nState:\t%c (x)\nPid:\t%d\nPPid:\t%d\nNSpid:\t%d%s\n%sThreads:\t%d\n",
+    fake_write(path, "Name:\t%s\nState:\t%c (x)\nPid:\t%d\nPPid:\t%d\nNSpid:\t%d%s\n%s%sThreads:\t%d\n",
                process->name ? process->name : "worker", process->state ? process->state : 'S', process->pid,
-               process->parent, process->pid, inner, memory, process->threads ? process->threads : 1);
+               process->parent, process->pid, inner, memory, asked, process->threads ? process->threads : 1);
 }
 
 /* Writes the folder of a process, or what changed in it. */
@@ -136,6 +140,10 @@ static inline void fake_put(const struct fake_process *process)
             path,
             "0-1 ---p 00000000 00:00 0 [rollup]\nRss: %ld kB\nPss: %ld kB\nPss_Shmem: %ld kB\nPrivate_Dirty: %ld kB\nSwapPss: 0 kB\n",
             process->anon + process->file + process->shmem, process->pss, process->pss_shmem, process->uss);
+    }
+    if (process->smaps) {
+        snprintf(path, sizeof path, "%d/smaps", process->pid);
+        fake_write(path, "%s", process->smaps);
     }
 }
 

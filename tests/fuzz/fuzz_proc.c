@@ -58,6 +58,19 @@ static void check_rollup(const char *text, size_t len)
     check_size(rollup.pss_shmem_bytes);
 }
 
+static void check_smaps(const char *text, size_t len)
+{
+    struct tide_proc_smaps smaps = {0};
+    for (size_t at = 0; at < len;) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t line = end ? (size_t)(end - text) - at : len - at;
+        tide_proc_parse_smaps_line(&smaps, text + at, line);
+        at += line + 1;
+    }
+    TIDE_CHECK(smaps.unreserved_bytes, >=, 0);
+    check_size(smaps.unreserved_bytes);
+}
+
 static void check_cgroup(const char *text, size_t len)
 {
     struct tide_proc_cgroup cgroup;
@@ -108,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 2:
         check_rollup(text, len);
+        check_smaps(text, len);
         break;
     case 3:
         check_cgroup(text, len);

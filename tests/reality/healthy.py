@@ -121,6 +121,7 @@ LIBRARIES = [
     python("xgboost_boost", packages=("xgboost", "scikit-learn"), threads=2),
     python("polars_queries", packages=("polars", "numpy")),
     python("pandas_frames", packages=("pandas",)),
+    python("arrow_churn", packages=("pyarrow",)),
     python("duckdb_queries", packages=("duckdb",)),
     python("numba_loops", packages=("numba",)),
     python("jax_train", packages=("jax",)),

@@ -135,6 +135,19 @@ static inline void read_shared(struct made *m, int64_t process, int64_t pss, int
     ok(tide_writer_smaps(m->writer, &row, &err), &err);
 }
 
+/* What is there of its large mappings without a reservation. */
+static inline void read_unreserved(struct made *m, int64_t process, int64_t bytes)
+{
+    struct tide_smaps row = {.tick = m->tick,
+                             .process = process,
+                             .pss_bytes = GIB,
+                             .uss_bytes = GIB,
+                             .cost_ns = 1000,
+                             .unreserved_bytes = bytes};
+    struct tide_err err;
+    ok(tide_writer_smaps(m->writer, &row, &err), &err);
+}
+
 /* What the process has allocated is seen from now on, and was sampled so many times. */
 static inline void see_samples(struct made *m, int64_t process, int64_t sampled)
 {

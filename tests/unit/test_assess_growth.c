@@ -128,6 +128,43 @@ static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_
     return rising_by(MIB / 4, shared, asked_per_step, mapped_per_step, text, size);
 }
 
+/* A process that mapped a gigabyte at its start and touches 256 KiB more with each step. Of what is there in
+ * mappings without a reservation it is read so often that it grows by so much a step. The verdict on it. */
+static enum tide_verdict_kind rising_in_an_arena(int every, int64_t unreserved_per_step, char *text,
+                                                 size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t step = 0; step < 300; step++) {
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 100 * MIB + step * MIB / 4);
+        put_sample(&m, (struct tide_sample){.process = process,
+                                            .anon_bytes = 100 * MIB + step * MIB / 4,
+                                            .asked_bytes = 1200 * MIB,
+                                            .mapped_bytes = 1400 * MIB});
+        if (step % every == every / 2)
+            read_unreserved(&m, process, 30 * MIB + step * unreserved_per_step);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void what_is_touched_of_an_arena_without_a_reservation_was_asked_for(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising_in_an_arena(60, MIB / 4, text, sizeof text), TIDE_LEAK);
+    assert_non_null(strstr(text, "256.00 KiB per step"));
+    assert_int_equal(rising_in_an_arena(60, MIB / 5, text, sizeof text), TIDE_LEAK);
+    /* An arena that stays as it is beside a buffer that fills. */
+    assert_int_equal(rising_in_an_arena(60, 0, text, sizeof text), TIDE_UNDECIDED);
+    assert_int_equal(rising_in_an_arena(60, MIB / 10, text, sizeof text), TIDE_UNDECIDED);
+    /* One reading tells nothing. */
+    assert_int_equal(rising_in_an_arena(300, MIB / 4, text, sizeof text), TIDE_UNDECIDED);
+}
+
 static void a_little_of_what_he_had_is_no_finding(void **state)
 {
     (void)state;
@@ -307,6 +344,7 @@ int main(void)
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(what_is_touched_of_an_arena_without_a_reservation_was_asked_for),
         cmocka_unit_test(a_little_of_what_he_had_is_no_finding),
         cmocka_unit_test(what_is_given_back_at_the_end_was_asked_for),
         cmocka_unit_test(pages_that_become_its_own_were_there_before),

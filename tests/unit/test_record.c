@@ -156,7 +156,8 @@ static void what_is_written_is_read_back(void **state)
                                .pss_bytes = 7,
                                .uss_bytes = 6,
                                .cost_ns = 12,
-                               .pss_shmem_bytes = 5};
+                               .pss_shmem_bytes = 5,
+                               .unreserved_bytes = 4};
     assert_int_equal(tide_writer_smaps(writer, &smaps, &err), 0);
     struct tide_mark mark = {300, process, TIDE_MARK_GAUGE, TIDE_SOURCE_PROGRAM, -1, "replay buffer"};
     assert_int_equal(tide_writer_mark(writer, &mark, &err), 0);
@@ -196,6 +197,7 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(tide_reader_each_smaps(reader, 0, on_smaps, &seen, &err), 0);
     assert_int_equal(seen.smaps.uss_bytes, 6);
     assert_int_equal(seen.smaps.pss_shmem_bytes, 5);
+    assert_int_equal(seen.smaps.unreserved_bytes, 4);
     int64_t last = 0;
     assert_int_equal(tide_reader_each_mark(reader, 0, &last, on_mark, &seen, &err), 0);
     assert_int_equal(last, 1);
@@ -448,8 +450,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 8");
-    is_refused("of version 8, and this tidemark reads up to version 7", "a newer one");
+    run_sql("PRAGMA user_version = 9");
+    is_refused("of version 9, and this tidemark reads up to version 8", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -686,9 +688,10 @@ static void a_recording_of_version_2_is_read_as_one_without_heap_samples(void **
     (void)state;
     struct heap_seen heap;
     make_heap_recording();
-    run_sql("DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
-            "ALTER TABLE sample DROP COLUMN asked_bytes; ALTER TABLE tick DROP COLUMN share_ppm;"
-            "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; PRAGMA user_version = 2");
+    run_sql(
+        "DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
+        "ALTER TABLE sample DROP COLUMN asked_bytes; ALTER TABLE tick DROP COLUMN share_ppm;"
+        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; PRAGMA user_version = 2");
     read_heap(&heap);
     assert_int_equal(heap.samples, 1);
     assert_int_equal(heap.heaps, 0);
@@ -729,10 +732,11 @@ static void a_recording_of_version_3_has_no_ranks_and_no_lines_of_source(void **
     struct heap_seen heap;
     struct tide_err err = {0};
     make_heap_recording();
-    run_sql("ALTER TABLE process DROP COLUMN rank; ALTER TABLE frame DROP COLUMN source; DROP VIEW samples;"
-            "ALTER TABLE sample DROP COLUMN mapped_bytes; ALTER TABLE sample DROP COLUMN asked_bytes;"
-            "ALTER TABLE tick DROP COLUMN share_ppm; ALTER TABLE smaps DROP COLUMN pss_shmem_bytes;"
-            "PRAGMA user_version = 3");
+    run_sql(
+        "ALTER TABLE process DROP COLUMN rank; ALTER TABLE frame DROP COLUMN source; DROP VIEW samples;"
+        "ALTER TABLE sample DROP COLUMN mapped_bytes; ALTER TABLE sample DROP COLUMN asked_bytes;"
+        "ALTER TABLE tick DROP COLUMN share_ppm; ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes;"
+        "PRAGMA user_version = 3");
     read_heap(&heap);
     assert_int_equal(heap.frames, 2);
     assert_string_equal(heap.function, "step");
@@ -751,14 +755,16 @@ static void a_recording_of_version_6_has_no_shares_of_shared_memory(void **state
     (void)state;
     struct tide_err err = {0};
     make_recording();
-    run_sql("ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; PRAGMA user_version = 6;"
-            "INSERT INTO smaps VALUES(1, 1, 7, 6, 0, 12)");
+    run_sql(
+        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; PRAGMA user_version = 6;"
+        "INSERT INTO smaps VALUES(1, 1, 7, 6, 0, 12)");
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
     assert_int_equal(tide_reader_each_smaps(reader, 0, on_smaps, &seen, &err), 0);
     assert_int_equal(seen.smapses, 1);
     assert_int_equal(seen.smaps.pss_bytes, 7);
     assert_int_equal(seen.smaps.pss_shmem_bytes, TIDE_UNKNOWN);
+    assert_int_equal(seen.smaps.unreserved_bytes, TIDE_UNKNOWN);
     tide_reader_free(reader);
 }
 

@@ -194,6 +194,41 @@ static void uss_is_the_sum_of_what_is_private(void **state)
     assert_int_equal(tide_proc_parse_rollup("", 0, &rollup), -1);
 }
 
+/* The lines of smaps, one after the other. */
+static int64_t unreserved_of(const char *text)
+{
+    struct tide_proc_smaps smaps = {0};
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        tide_proc_parse_smaps_line(&smaps, text, len);
+        text += len + (text[len] == '\n');
+    }
+    return smaps.unreserved_bytes;
+}
+
+static void large_mappings_without_a_reservation_are_counted(void **state)
+{
+    (void)state;
+    /* An allocator's arena of a gigabyte, a buffer as large, and what is small, shared or may not be written.
+     */
+    assert_int_equal(
+        unreserved_of(
+            "7f0000000000-7f0040000000 rw-p 00000000 00:00 0 \nSize: 1048576 kB\nRss: 36864 kB\n"
+            "Pss: 36864 kB\nVmFlags: rd wr mr mw me nr sd \n"
+            "7f1000000000-7f1040000000 rw-p 00000000 00:00 0 \nRss: 500 kB\nVmFlags: rd wr mr mw me sd \n"
+            "7f2000000000-7f2002000000 rw-p 00000000 00:00 0 \nRss: 700 kB\nVmFlags: rd wr nr \n"
+            "7f3000000000-7f3040000000 rw-s 00000000 00:01 9 /dev/zero\nRss: 900 kB\nVmFlags: rd wr sh nr \n"
+            "7f4000000000-7f4040000000 ---p 00000000 00:00 0 \nRss: 1 kB\nVmFlags: mr nr \n"
+            "7f5000000000-7f5020000000 rw-p 00000000 00:00 0 [anon: nr]\nRss: 4 kB\nVmFlags: rd wr nr\n"),
+        36868 * 1024);
+    assert_int_equal(unreserved_of(""), 0);
+    assert_int_equal(unreserved_of("VmFlags: rd wr nr\nRss: 4 kB\n7f-\n-7f rw-p\n0-ffffffffffffffff0 rw-p\n"),
+                     0);
+    assert_int_equal(
+        unreserved_of("0-ffffffffffffffff rw-p\nRss: 99999999999999999999 kB\nVmFlags: nr\nVmFlags: nr\n"),
+        0);
+}
+
 static void parse_cgroup(const char *text, struct tide_proc_cgroup *cgroup)
 {
     assert_int_equal(tide_proc_parse_cgroup(text, strlen(text), cgroup), 0);
@@ -426,6 +461,7 @@ int main(void)
         cmocka_unit_test(an_old_kernel_that_does_not_split_rss_gives_it_as_anonymous),
         cmocka_unit_test(text_that_is_no_status_is_refused),
         cmocka_unit_test(uss_is_the_sum_of_what_is_private),
+        cmocka_unit_test(large_mappings_without_a_reservation_are_counted),
         cmocka_unit_test(both_versions_of_cgroup_lines_are_told_apart),
         cmocka_unit_test(a_cgroup_path_that_does_not_fit_is_left_out_whole),
         cmocka_unit_test(no_limit_is_unknown_in_both_versions),

@@ -104,6 +104,53 @@ static void a_budget_of_nothing_reads_nothing(void **state)
     assert_int_equal(tide_tree_find(&tree, 100)->smaps.pss_bytes, TIDE_UNKNOWN);
 }
 
+#define ARENA  "7f0000000000-7f0040000000 rw-p 00000000 00:00 0 \n"
+#define BUFFER "7f1000000000-7f1040000000 rw-p 00000000 00:00 0 \nRss: 800 kB\nVmFlags: rd wr mr mw me sd \n"
+
+static void put_asking(long anon, long asked, const char *smaps)
+{
+    fake_put(&(struct fake_process){.pid = 100,
+                                    .parent = 1,
+                                    .start = 100,
+                                    .anon = anon,
+                                    .pss = anon,
+                                    .uss = anon,
+                                    .asked = asked,
+                                    .smaps = smaps});
+}
+
+static int64_t unreserved(void)
+{
+    do
+        look();
+    while (!fresh());
+    return tide_tree_find(&tree, 100)->smaps.unreserved_bytes;
+}
+
+static void what_has_no_reservation_is_read_of_who_has_much_that_is_not_touched(void **state)
+{
+    (void)state;
+    put_asking(10 * MIB, 200 * MIB, ARENA "Rss: 900 kB\nVmFlags: rd wr nr \n");
+    begin(10000);
+    assert_int_equal(unreserved(), TIDE_UNKNOWN);
+    put_asking(10 * MIB, 1100 * MIB, ARENA "Rss: 900 kB\nVmFlags: rd wr nr \n" BUFFER);
+    assert_int_equal(unreserved(), 900 * 1024);
+    put_asking(11 * MIB, 1100 * MIB, BUFFER ARENA "Rss: 1900 kB\nVmFlags: rd wr nr \n");
+    assert_int_equal(unreserved(), 1900 * 1024);
+}
+
+static void who_has_none_is_not_asked_again_until_he_asks_for_more(void **state)
+{
+    (void)state;
+    put_asking(10 * MIB, 1100 * MIB, BUFFER);
+    begin(10000);
+    assert_int_equal(unreserved(), 0);
+    put_asking(11 * MIB, 1200 * MIB, ARENA "Rss: 900 kB\nVmFlags: rd wr nr \n");
+    assert_int_equal(unreserved(), 0);
+    put_asking(11 * MIB, 2100 * MIB, ARENA "Rss: 900 kB\nVmFlags: rd wr nr \n");
+    assert_int_equal(unreserved(), 900 * 1024);
+}
+
 static void what_grew_since_the_last_read_is_counted(void **state)
 {
     (void)state;
@@ -416,6 +463,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_read_before_time_has_passed),
         TEST(a_budget_of_nothing_reads_nothing),
+        TEST(what_has_no_reservation_is_read_of_who_has_much_that_is_not_touched),
+        TEST(who_has_none_is_not_asked_again_until_he_asks_for_more),
         TEST(what_grew_since_the_last_read_is_counted),
         TEST(a_read_that_would_take_too_long_is_never_begun),
         TEST(a_dear_read_waits_until_enough_is_saved),
