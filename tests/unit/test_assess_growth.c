@@ -180,6 +180,7 @@ static void who_asks_for_no_more_touches_what_he_had(void **state)
     assert_int_equal(rising(false, 0, 0, text, sizeof text), TIDE_UNDECIDED);
     assert_non_null(
         strstr(text, "without allocating more: it touched pages that it already had, of which 325 MiB"));
+    assert_non_null(strstr(text, "at 256 KiB per step they last 1,301 steps: what grows after that leaks"));
     assert_int_equal(rising(false, MIB / 16, MIB, text, sizeof text), TIDE_UNDECIDED);
     assert_int_equal(rising(true, MIB, 0, text, sizeof text), TIDE_UNDECIDED);
 }

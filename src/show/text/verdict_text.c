@@ -136,6 +136,9 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
             " without allocating more: it touched pages that it already had, of which %s %s still "
             "untouched (a buffer that fills, a heap not yet collected, or a leak in one)",
             TIDE_SIZE(j->room_bytes), would(a, "are", "were"));
+        if (v->slope > 0)
+            tide_buf_format(b, "; at %s per %s they %s %s: what grows after that leaks", TIDE_SIZE(v->slope),
+                            per(j), would(a, "last", "would last"), STRETCH(j, v->steps_needed));
         return;
     }
     if (j->unexplained) {
