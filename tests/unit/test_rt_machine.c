@@ -123,7 +123,7 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
     struct tide_machine *machine = new_machine(m, plan);
     struct tide_update_rule rule = rule_of(clip);
     rule.micro_batches = micro_batches;
-    for (int step = 1; step <= STEPS; step++) {
+    for (int step = 1; step <= (is_slow() ? 2 : STEPS); step++) {
         rule.step.step = step;
         for (int64_t i = 0; i < micro_batches; i++) {
             fill_batch(m, machine, i * BATCH);
@@ -164,7 +164,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
     bool every = !is_slow() && tide_threads() < (is_long() ? 3 : 2) && !m->plain;
-    int step = every ? 1 : TIDE_QUARTERS;
+    int step = !every ? TIDE_QUARTERS : is_long() ? 1 : 2;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.recompute = 0; choices.recompute <= BLOCKS; choices.recompute += is_slow() ? BLOCKS : 1)
             for (choices.recompute_logits = 0; choices.recompute_logits <= TIDE_QUARTERS;

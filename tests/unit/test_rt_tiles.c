@@ -191,8 +191,9 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void edges_of(const struct tide_tile_kind *kind)
 {
+    int step = is_slow() ? 6 : 3; /* each at two or three sizes, or at four or five */
     for (int i = 0; i < SIZES; i++)
-        for (int variant = i % 3; variant < VARIANTS; variant += 3) { /* each at four sizes or five */
+        for (int variant = i % step; variant < VARIANTS; variant += step) {
             struct tide_product p;
             if (!product_of(kind, sizes[i][0], sizes[i][1], sizes[i][2], variant, &p))
                 continue;
@@ -216,10 +217,10 @@ static void bits_of(const struct tide_tile_kind *kind)
 {
     enum { M = 200, N = 20 * 48 + 5 };
     int times = is_slow() ? 1 : is_long() ? 4 : 2;
-    for (int variant = 0; variant < VARIANTS; variant += is_slow() ? 5 : 1) {
+    for (int variant = 0; variant < VARIANTS; variant += is_slow() ? 10 : 1) {
         struct tide_product p;
         bool is_deep = variant == 20 || (variant % 16 == 4 && is_long());
-        if (variant & 8 || !product_of(kind, M, N, is_deep ? 1600 : 90, variant, &p))
+        if (variant & 8 || !product_of(kind, M, N, !is_deep ? 90 : is_slow() ? 800 : 1600, variant, &p))
             continue;
         struct trial t = trial_of(kind, p);
         tide_threads_set(1);
@@ -467,7 +468,7 @@ static void few_rows_of(const struct tide_tile_kind *kind)
     static const enum tide_dtype types[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
     static const int64_t rows[] = {1, 4, 5, 8, 9, 16};
     enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = 3, COUNTS = sizeof rows / sizeof *rows };
-    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 11 : 1) {
+    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 13 : is_long() ? 1 : 5) {
         int way = which / SHAPES % 4;
         if (!(way & 2 ? kind->along : kind->across))
             continue;

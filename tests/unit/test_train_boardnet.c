@@ -217,7 +217,7 @@ static const char *const nets[] = {"tiny", "10x96"};
 static void a_net_learns_positions_and_plays_what_it_learned(void **state)
 {
     (void)state;
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < (is_slow() ? 1 : 2); n++) {
         struct trained t = set_up(nets[n], (struct tide_choices){0});
         double first = step(&t, 1), last = 0;
         for (int i = 2; i <= 150; i++)
