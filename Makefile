@@ -112,7 +112,8 @@ $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) $(HARDENED_LINK) -shared -Wl,-soname,libtidemark-hook.so -Wl,-Bsymbolic-functions -o $@ $^
 
 # Inner loops: vectors, products of sums in one rounding.
-$(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
+$(B)/src/rt/%.o: CFLAGS += -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
+$(B)/src/rt/cpu/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3)
 # Short loops over the children of a position.
 $(B)/src/game/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -fno-math-errno -fno-trapping-math
 # Tests ask for the frames of functions that were inlined here.

@@ -4,6 +4,7 @@ Not the tracker's reader: it trusts what it reads, and fails loudly where the la
 """
 
 import dataclasses
+import functools
 import pathlib
 import struct
 import subprocess
@@ -104,10 +105,14 @@ def tables(directory):
     return {(t.pid, t.image): t for t in found}
 
 
+@functools.cache
+def addr2line(*arguments):
+    return subprocess.run(["addr2line", "-f", *arguments], capture_output=True, text=True, check=True).stdout
+
+
 def symbols(path, addresses, *more):
     """Names of the functions at addresses of an ELF file."""
-    text = subprocess.run(["addr2line", "-f", *more, "-e", path, *addresses], capture_output=True, text=True, check=True).stdout
-    return text.splitlines()[::2]
+    return addr2line(*more, "-e", path, *addresses).splitlines()[::2]
 
 
 def family(done, found):

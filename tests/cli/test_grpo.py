@@ -79,7 +79,7 @@ def seen_elsewhere(*values):
 
 @pytest.mark.parametrize("how", [seen_elsewhere(()), seen_elsewhere(("--beta", "0.1")), ("--beta", "0.1", "--adapt", "lora:4"),
                                  ("--inner-epochs", 2, "--loss", "bnpo", "--beta", "0.1", "--kl", "plain"),
-                                 ("--micro-batch", 3, "--loss", "dr_grpo", "--scale-rewards", "batch")], ids=str)
+                                 seen_elsewhere(("--micro-batch", 3, "--loss", "dr_grpo", "--scale-rewards", "batch"))], ids=str)
 def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
     one, two = tmp_path / "one", tmp_path / "two"
     whole = grpo(*asked, *how, "--new-tokens", 6, "--out", one, "--steps", 4)
@@ -93,6 +93,7 @@ def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
             assert filecmp.cmp(one / "step-00000004" / name, two / "step-00000004" / name, shallow=False), name
 
 
+@pytest.mark.slow  # likewise
 def test_the_estimate_of_the_kl_term_can_be_chosen(grpo, asked):
     made = {kl: lines(grpo(*asked, "--new-tokens", 6, "--beta", "0.5", "--lr", "0.01", "--kl", kl, "--json"))[-1]["kl"]
             for kl in ("corrected", "plain")}

@@ -14,7 +14,7 @@ from heap_table import tables
 
 pytestmark = pytest.mark.unsanitized  # the hook never is
 
-TIMES, TIMES_LONG = 3, 100
+TIMES, TIMES_LONG = 2, 100
 MODES = ["attributes", "before", "exits", "forks", "spawns", "descriptors"]
 FREE_ALL = ["destructors", "threads", "handlers", "coroutines", "cancels"]
 MIB = 1 << 20

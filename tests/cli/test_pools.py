@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from heap_table import family
+from heap_table import family, symbols
 
 pytestmark = pytest.mark.unsanitized  # the hook never is
 
@@ -31,9 +31,7 @@ def functions(site):
     first = next((m for _, m in site.frames if m), None)
     if not first:
         return []
-    own = [hex(address - 1 - m.base) for address, m in site.frames if m == first]
-    text = subprocess.run(["addr2line", "-f", "-e", first.path, *own], capture_output=True, text=True, check=True).stdout
-    return text.splitlines()[::2]
+    return symbols(first.path, [hex(address - 1 - m.base) for address, m in site.frames if m == first])
 
 
 def pooled(table, function):

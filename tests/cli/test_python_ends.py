@@ -12,7 +12,7 @@ from interpreters import INTERPRETERS
 
 pytestmark = pytest.mark.unsanitized  # the hook never is
 
-TIMES = 1000 if os.environ.get("TIDEMARK_LONG") == "1" else 6
+TIMES = 1000 if os.environ.get("TIDEMARK_LONG") == "1" else 4
 
 # Threads that never end allocate without the interpreter's lock; once all are at it, the program ends, and the destructor of
 # an object in some module takes all the memory that was freed until then, and fills it.

@@ -48,8 +48,9 @@ def test_steps_tell_what_was_played_and_learned(selfplay):
     assert abs(made[0]["loss"] - made[0]["policy_loss"] - made[0]["value_loss"]) < 1e-4
 
 
-@pytest.mark.parametrize("game", [("tictactoe",), pytest.param(("connect4", "--openings", 0.5), marks=pytest.mark.slow),
-                                  pytest.param(("gomoku", "--board", 6, "--exact"), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("game", [pytest.param(("tictactoe",), marks=pytest.mark.slow),  # a kill goes on to the bit with sanitizers
+                                  pytest.param(("connect4", "--openings", 0.5), marks=pytest.mark.long),
+                                  pytest.param(("gomoku", "--board", 6, "--exact", "--openings", 0.5), marks=pytest.mark.slow)], ids=str)
 def test_a_run_that_is_resumed_has_the_same_bits_with_any_number_of_threads(selfplay, tmp_path, game):
     one, two = tmp_path / "one", tmp_path / "two"
     run = ("--game", *game, "--eval-every", 1)
