@@ -27,19 +27,19 @@ struct values {
 
 static const struct tide_option options[] = {
     {0, "rollouts", TIDE_OPTION_FLAG, offsetof(struct values, rollouts), NULL,
-     "no net: a position is worth what random games from it come to", NULL, 0, 0},
+     "use no net: value positions by random games", NULL, 0, 0},
     {0, "game", TIDE_OPTION_CHOICE, offsetof(struct values, game), "GAME",
      "with --rollouts: the game (gomoku)", "gomoku|connect4|tictactoe", 0, 0},
     {0, "board", TIDE_OPTION_COUNT, offsetof(struct values, board), "N",
      "with --rollouts: columns of Gomoku's board (15)", NULL, 1, TIDE_BOARD_SIDE},
     {0, "exact", TIDE_OPTION_FLAG, offsetof(struct values, exact), NULL,
-     "with --rollouts: exactly five in a row win, six do not", NULL, 0, 0},
+     "with --rollouts: exactly five in a row win; six do not", NULL, 0, 0},
     {0, "protocol", TIDE_OPTION_CHOICE, offsetof(struct values, protocol), "NAME",
-     "no board: speak with a tournament manager on standard input and output", "gomocup", 0, 0},
+     "show no board: talk to a tournament manager on standard input and output", "gomocup", 0, 0},
     {0, "simulations", TIDE_OPTION_COUNT, offsetof(struct values, simulations), "N",
-     "how many simulations the program makes for a move", NULL, 1, INT64_C(1) << 30},
+     "how many simulations the program runs for each move", NULL, 1, INT64_C(1) << 30},
     {0, "time", TIDE_OPTION_DURATION, offsetof(struct values, time_ns), "TIME",
-     "how long it thinks about a move (2s, unless --simulations says)", NULL, 0, 0},
+     "how long the program thinks about a move (2s, unless --simulations is given)", NULL, 0, 0},
     {0, "side", TIDE_OPTION_CHOICE, offsetof(struct values, side), "SIDE",
      "whether you move first or second (first)", "first|second", 0, 0},
     {0, "save", TIDE_OPTION_TEXT, offsetof(struct values, save), "FILE",
@@ -47,11 +47,12 @@ static const struct tide_option options[] = {
     {0, "open", TIDE_OPTION_TEXT, offsetof(struct values, open), "FILE", "go on with a saved game", NULL, 0,
      0},
     {0, "memory", TIDE_OPTION_SIZE, offsetof(struct values, memory), "SIZE",
-     "what the whole process may take (search tree and cache: up to 512 MiB)", NULL, 0, 0},
+     "memory that the whole process may use (without it, search tree and cache take up to 512 MiB)", NULL, 0,
+     0},
     {0, "seed", TIDE_OPTION_COUNT, offsetof(struct values, seed), "N",
-     "seed of the random games of --rollouts (another one each time)", NULL, 0, 0},
+     "seed of the random games of --rollouts (a new one each time)", NULL, 0, 0},
     {0, "threads", TIDE_OPTION_COUNT, offsetof(struct values, threads), "N",
-     "number of threads of a net (one per processor)", NULL, 1, TIDE_THREADS_MOST},
+     "number of threads that compute the net (one per processor)", NULL, 1, TIDE_THREADS_MOST},
     {0},
 };
 
@@ -59,12 +60,14 @@ static const struct tide_option options[] = {
 static int check(const struct values *v, int count, struct tide_err *err)
 {
     if (count != !v->rollouts) {
-        tide_err_set(err, "expected one run of self-play, or --rollouts and none, got %d", count);
-        return tide_err_hint(err, "tidemark play RUN, or tidemark play --rollouts --game connect4");
+        tide_err_set(err,
+                     v->rollouts ? "--rollouts plays without a run, got %d"
+                                 : "expected one run of self-play, got %d",
+                     count);
+        return tide_err_hint(err, "say 'tidemark play RUN', or 'tidemark play --rollouts --game connect4'");
     }
     if (!v->rollouts && (v->game || v->board || v->exact))
-        return tide_err_set(err,
-                            "--game, --board and --exact are for --rollouts: a run has a game of its own");
+        return tide_err_set(err, "--game, --board and --exact need --rollouts: a run has a game of its own");
     if (v->protocol && (v->save || v->open || v->side))
         return tide_err_set(err, "--save, --open and --side are for the board, not for --protocol");
     return 0;
@@ -191,16 +194,15 @@ const struct tide_command tide_command_play = {
     .summary = "play a board game against the program",
     .details =
         "RUN is a run of `tidemark train selfplay --out RUN` (its newest complete checkpoint is used), or one of its checkpoints. With --rollouts there is no net: "
-        "the program searches, a position is worth what a random game from it comes to, and moves that complete a line, stop one or are near other stones are "
-        "tried first.\n"
+        "the search values a position by a random game from it, and first tries moves that complete a line, stop one or are near other stones.\n"
         "\n"
-        "A board on the terminal: arrow keys or the mouse choose a cell (in Connect Four a column), enter or a click plays it. X moves first. "
-        "The last stone is in (), the cursor in []. Beside the board is what the program thinks: how often it looked at its best moves, and how often "
-        "it would win with them. u takes your last move back, n begins a new game, s changes sides, + and - double and halve how much it thinks, q quits.\n"
+        "The board is on the terminal. Arrow keys or the mouse choose a cell (in Connect Four a column), enter or a click plays it. X moves first. "
+        "The last stone is in (), the cursor in []. Beside the board are the program's best moves, how often it visited each, and how often "
+        "it expects to win with it. u takes your last move back, n begins a new game, s changes sides, + and - double and halve how much it thinks, q quits.\n"
         "\n"
         "With --protocol gomocup there is no board: the program plays Gomoku for a tournament manager or a graphical board, over the protocol of Gomocup "
         "(START, RECTSTART, TURN, BEGIN, BOARD, INFO, RESTART, TAKEBACK, ABOUT, END). It keeps to timeout_turn and time_left, and to max_memory: the tree is "
-        "sized so that the whole process stays below. A command that cannot be is answered with ERROR, and changes nothing.\n"
+        "sized so that the whole process stays below. An impossible command is answered with ERROR and changes nothing.\n"
         "\n"
         "Exit code: 0, also when the manager closes the pipe; 2 when there is trouble.",
     .examples = "tidemark play run\n"

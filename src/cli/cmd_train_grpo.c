@@ -25,34 +25,33 @@ static const struct tide_option options[] = {
      "begin with a new model of this size, with weights from the seed (tiny)", "tiny|small|medium|large|gpt2",
      0, 0},
     {0, "tokenizer", TIDE_OPTION_TEXT, GRPO(tokenizer), "DIR",
-     "of a new model: a tokenizer.json, or a directory with one or with vocab.json and merges.txt", NULL, 0,
-     0},
+     "tokenizer of a new model: a tokenizer.json, or a directory with one or with vocab.json and merges.txt",
+     NULL, 0, 0},
     {0, "adapt", TIDE_OPTION_TEXT, GRPO(language.adapt), "NAME",
-     "lora:RANK or lora:RANK:ALPHA: train adapters on every linear layer and keep the model", NULL, 0, 0},
+     "lora:RANK or lora:RANK:ALPHA: train adapters on every linear layer, and leave the model as it is", NULL,
+     0, 0},
     {0, "prompts", TIDE_OPTION_TEXT, GRPO(prompts), "FILE",
-     "lines of JSON, each an object with a text 'prompt' and fields of your own; without it, sums", NULL, 0,
+     "a JSON object on each line, with a text 'prompt' and fields of your own (without it, sums)", NULL, 0,
      0},
     {0, "reward", TIDE_OPTION_TEXT, GRPO(reward), "COMMAND",
-     "started once; gets a line of JSON for each group and answers with a line of rewards (tidemark.reward in Python makes one of a function)",
+     "a command that is started once, reads a line of JSON for each group and answers with a line of rewards (in Python, tidemark.reward makes one from a function)",
      NULL, 0, 0},
     {0, "reward-timeout", TIDE_OPTION_DURATION, offsetof(struct values, timeout_ns), "TIME",
-     "how long an answer of the reward command may take (60s)", NULL, 1, 0},
-    {0, "group", TIDE_OPTION_COUNT, SETTING(group), "N", "completions of a prompt (8)", NULL, 2, 1 << 16},
-    {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts of a step (1; of sums 64)",
+     "how long the reward command may take to answer (60s)", NULL, 1, 0},
+    {0, "group", TIDE_OPTION_COUNT, SETTING(group), "N", "completions of each prompt (8)", NULL, 2, 1 << 16},
+    {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts in each step (1; for sums 64)",
      NULL, 1, 1 << 16},
     {0, "new-tokens", TIDE_OPTION_COUNT, SETTING(new_tokens), "N",
-     "tokens that a completion may have at most (256, or half of the model's positions; of sums 4)", NULL, 1,
-     1 << 20},
+     "most tokens of a completion (256, or half of the model's positions; for sums 4)", NULL, 1, 1 << 20},
     {0, "micro-batch", TIDE_OPTION_COUNT, SETTING(micro_batch), "N",
-     "sequences that are generated side by side and go through a pass together (about 1500 tokens)", NULL, 1,
-     1 << 16},
-    {0, "inner-epochs", TIDE_OPTION_COUNT, SETTING(epochs), "N", "updates with the completions of a step (1)",
-     NULL, 1, 1 << 16},
+     "sequences that are generated and trained on together (about 1500 tokens)", NULL, 1, 1 << 16},
+    {0, "inner-epochs", TIDE_OPTION_COUNT, SETTING(epochs), "N",
+     "updates with the completions of each step (1)", NULL, 1, 1 << 16},
     {0, "loss", TIDE_OPTION_CHOICE, SETTING(loss), "NAME",
      "how tokens are weighed (dapo): grpo, each completion the same; bnpo and dapo, each token the same; dr_grpo, by a constant",
      "grpo|bnpo|dr_grpo|dapo", 0, 0},
     {0, "scale-rewards", TIDE_OPTION_CHOICE, SETTING(scale_rewards), "NAME",
-     "divide advantages by the deviation of rewards of the group (default) or the batch, or by nothing",
+     "divide advantages by the standard deviation of rewards in the group (default) or in the batch, or by nothing",
      "group|batch|none", 0, 0},
     {0, "epsilon", TIDE_OPTION_REAL, SETTING(epsilon), "X",
      "clip ratios of probabilities below 1 - X and above 1 + X (0.2)", NULL, 0, 0},
@@ -63,14 +62,14 @@ static const struct tide_option options[] = {
     {0, "kl", TIDE_OPTION_CHOICE, SETTING(kl), "NAME",
      "how the KL divergence is estimated (corrected): the k3 estimate times the ratio of probabilities, which has the divergence's own gradient, or plain",
      "corrected|plain", 0, 0},
-    {0, "temperature", TIDE_OPTION_REAL, SETTING(temperature), "X", "of the completions, more than 0 (1)",
+    {0, "temperature", TIDE_OPTION_REAL, SETTING(temperature), "X", "sampling temperature, more than 0 (1)",
      NULL, 0, 0},
     {0, "top-k", TIDE_OPTION_COUNT, SETTING(top_k), "N", "choose among the N likeliest tokens (0: all)", NULL,
      0, 1 << 30},
     {0, "top-p", TIDE_OPTION_REAL, SETTING(top_p), "X",
-     "choose among the likeliest tokens that have this share (1: all)", NULL, 0, 0},
+     "choose among the likeliest tokens that together have this probability (1: all)", NULL, 0, 0},
     {0, "stop", TIDE_OPTION_TEXT, GRPO(stop), "TEXT",
-     "the token that ends a completion (the tokenizer's end of text; of models without one, the end of a line)",
+     "the token that ends a completion (the tokenizer's end of text or, without one, the end of a line)",
      NULL, 0, 0},
     {0},
 };
@@ -104,19 +103,19 @@ const struct tide_command tide_train_grpo = {
     .synopsis = "[--model DIR] [--prompts FILE --reward COMMAND] [--budget SIZE] [--out DIR] [options]",
     .summary = "train a language model by rewards for what it writes",
     .details =
-        "Group-relative policy optimization: in each step the model writes a group of completions of a prompt, each gets a reward, and those that are better than "
-        "their group become likelier. Names and meanings are those of TRL's GRPO. All memory is laid out before the first step, with sequences at their longest: a run that starts "
-        "cannot die of a long answer.\n"
+        "Group-relative policy optimization: in each step the model generates a group of completions of a prompt, each gets a reward, and those that are better than "
+        "the mean of their group become likelier. Names and meanings are those of TRL's GRPO. All memory is laid out before the first step, for the longest sequences: a run that starts "
+        "cannot run out of memory on a long answer.\n"
         "\n"
-        "The reward command gets a line for each group, as {\"prompt\": ..., \"completions\": [...], and the other fields of the prompt's line}, and answers with a line as "
-        "[1, 0.5, ...]. A command that dies, is late or answers with anything else ends the run with one sentence; the last checkpoint stays.\n"
+        "The reward command reads a line for each group, {\"prompt\": ..., \"completions\": [...], and the other fields of the prompt's line}, and answers with a line like "
+        "[1, 0.5, ...]. If it dies, is late or answers with anything else, the run ends with one sentence; the last checkpoint stays.\n"
         "\n"
-        "Without --prompts the model is asked sums of two numbers and gets 1 for a right answer, and less than half for any other: begin with a model that knows some, made by 'tidemark train lm --steps 760 --out DIR'.\n"
+        "Without --prompts the model is asked for sums of two numbers. A right answer gets 1, any other less than a half. Begin with a model that knows some sums, made by 'tidemark train lm --steps 760 --out DIR'.\n"
         "\n"
-        "The reference of --beta is the model without its adapters; of a model that trains whole, the weights that it began with, read from their file in every step.\n"
+        "The reference of --beta is the model without its adapters or, without --adapt, the weights that the run began with, which are read from their file in every step.\n"
         "\n"
-        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
-        "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if --out is given, and exits with 128 plus the signal's "
+        "number. The second signal kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train lm --steps 760 --out sums && tidemark train grpo --model sums --lr 0.0005 --schedule cosine --steps 1500\n"
         "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --new-tokens 144 --adapt lora:16 --weights bf16 --out run --budget 640M\n"

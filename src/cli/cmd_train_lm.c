@@ -88,7 +88,7 @@ const struct tide_command tide_train_lm = {
         "\n"
         "Without --data the model learns sums of two numbers; at the end the share of exact answers to sums it has never seen is printed.\n"
         "\n"
-        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if --out is given, and exits with 128 plus the signal's "
         "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train lm\n"

@@ -21,43 +21,46 @@ static const struct tide_option options[] = {
     {0, "game", TIDE_OPTION_CHOICE, SETTING(game), "NAME", "the game (gomoku)", "tictactoe|connect4|gomoku",
      0, 0},
     {0, "board", TIDE_OPTION_COUNT, SETTING(board), "N",
-     "columns and rows of the board (15; of gomoku, 5 to 20)", NULL, 1, TIDE_BOARD_SIDE},
+     "columns and rows of Gomoku's board, from 5 to 20 (15)", NULL, 1, TIDE_BOARD_SIDE},
     {0, "exact", TIDE_OPTION_FLAG, offsetof(struct values, exact), NULL,
-     "of gomoku: only exactly five in a row win", NULL, 0, 0},
+     "in Gomoku, exactly five in a row win; six do not", NULL, 0, 0},
     {0, "net", TIDE_OPTION_TEXT, offsetof(struct values, net), "NAME",
      "the net: tiny (default); 10x96, 14x128, 18x192 and 30x192 (blocks x channels, depthwise with squeeze-and-excitation); plain:BxC, of plain 3x3 convolutions",
      NULL, 0, 0},
     {0, "simulations", TIDE_OPTION_COUNT, SETTING(simulations), "N",
-     "visits of a position before a move is made (100)", NULL, 1, 1 << 24},
+     "simulations of the search before each move (100)", NULL, 1, 1 << 24},
     {0, "games-at-once", TIDE_OPTION_COUNT, SETTING(games), "N",
-     "games under way at a time, whose positions the net values together (64)", NULL, 1, 1 << 16},
-    {0, "replay", TIDE_OPTION_COUNT, SETTING(replay), "N", "positions that are kept to train with (100000)",
-     NULL, 1, 1 << 30},
-    {0, "positions", TIDE_OPTION_COUNT, SETTING(positions), "N", "new positions of a step (1024)", NULL, 1,
+     "games played at the same time; the net values their positions together (64)", NULL, 1, 1 << 16},
+    {0, "replay", TIDE_OPTION_COUNT, SETTING(replay), "N",
+     "how many positions are kept for training (100000)", NULL, 1, 1 << 30},
+    {0, "positions", TIDE_OPTION_COUNT, SETTING(positions), "N", "new positions in each step (1024)", NULL, 1,
      1 << 30},
-    {0, "batch", TIDE_OPTION_COUNT, SETTING(batch), "N", "positions of an update (256)", NULL, 1, 1 << 20},
+    {0, "batch", TIDE_OPTION_COUNT, SETTING(batch), "N", "positions in each update (256)", NULL, 1, 1 << 20},
     {0, "reuse", TIDE_OPTION_REAL, SETTING(reuse), "X",
-     "how often a position is trained with, on average: decides the number of updates in a step (4)", NULL, 0,
+     "how often a position is trained on, on average: this sets the number of updates in a step (4)", NULL, 0,
      0},
     {0, "sampled-moves", TIDE_OPTION_COUNT, SETTING(sampled_plies), "N",
-     "moves of a game that are drawn by their visits; later ones are the most visited (2 and an eighth of the cells)",
+     "first moves of a game that are drawn in proportion to their visits; later moves are the most visited (2 plus an eighth of the cells)",
      NULL, 0, 1 << 16},
     {0, "exploration", TIDE_OPTION_REAL, SETTING(exploration), "X",
-     "how much a prior weighs in a search against values (1.8)", NULL, 0, 0},
+     "how much priors weigh against values in a search (1.8)", NULL, 0, 0},
     {0, "noise-alpha", TIDE_OPTION_REAL, SETTING(noise_alpha), "X",
-     "of the Dirichlet noise on a position's priors (10 divided by the number of moves)", NULL, 0, 0},
-    {0, "noise-share", TIDE_OPTION_REAL, SETTING(noise_share), "X", "its share of them (0.25)", NULL, 0, 0},
+     "alpha of the Dirichlet noise in the priors at the root of a search (10 divided by the number of moves)",
+     NULL, 0, 0},
+    {0, "noise-share", TIDE_OPTION_REAL, SETTING(noise_share), "X",
+     "share of that noise in those priors (0.25)", NULL, 0, 0},
     {0, "openings", TIDE_OPTION_REAL, SETTING(openings), "X",
-     "share of games that begin with a few stones by chance, as those of matches do (0)", NULL, 0, 0},
+     "share of the games that begin with a few random stones, as the games of matches do (0)", NULL, 0, 0},
     {0, "value-weight", TIDE_OPTION_REAL, SETTING(value_weight), "X",
-     "weight of the value's loss beside the policy's (1)", NULL, 0, 0},
+     "weight of the value loss, where the policy loss has 1 (1)", NULL, 0, 0},
     {0, "children", TIDE_OPTION_COUNT, SETTING(children), "N",
-     "moves that a tree has room for, 24 bytes each, twice (as many as the simulations can need); a full tree does not grow and is searched on",
+     "how many moves a tree has room for, at 48 bytes each (as many as the simulations can need); in a full tree the search goes on without new moves",
      NULL, 1, UINT32_MAX},
     {0, "cache", TIDE_OPTION_SIZE, SETTING(cache_bytes), "SIZE",
-     "memory for what the net said of positions (32M; 0: none)", NULL, 0, 0},
+     "memory that caches the net's answers (32M; 0: none)", NULL, 0, 0},
     {0, "match-games", TIDE_OPTION_COUNT, SETTING(match_games), "N",
-     "games of an evaluation, against the weights of the evaluation before (40; 0: none)", NULL, 0, 1 << 20},
+     "games in each evaluation, against the weights of the evaluation before (40; 0: none)", NULL, 0,
+     1 << 20},
     {0},
 };
 
@@ -87,20 +90,20 @@ struct tide_task *tide_train_selfplay_make(void *values, struct tide_err *err)
 const struct tide_command tide_train_selfplay = {
     .name = "train selfplay",
     .synopsis = "[--game NAME] [--board N] [--net NAME] [--budget SIZE] [--out DIR] [options]",
-    .summary = "learn a board game by playing it against oneself",
+    .summary = "learn a board game by playing against itself",
     .details =
-        "As AlphaZero does: a net says for a position which moves are worth a look and who is ahead; a search over many positions finds better moves than the net alone, and the net "
-        "learns from its searches and from how its games end. A step plays until there are --positions new ones, and then updates the net.\n"
+        "Learns as AlphaZero does. A net says which moves of a position are promising and who is ahead. A search over many positions finds better moves than the net alone. The net "
+        "learns from these searches and from how its games end. A step plays until there are --positions new positions, and then updates the net.\n"
         "\n"
         "All memory is laid out before the first step: the net and what training it needs, the trees of all searches, the positions that are kept, and a cache of what the net said. "
-        "None of them grows. A tree that is full is searched on without new moves; the output says how often that was.\n"
+        "None of them grows. In a full tree the search goes on without new moves; the output says how often that happened.\n"
         "\n"
-        "Every 50 steps (--eval-every) the net plays a match against itself as it was at the match before. Elo is 0 for the first weights and adds up from match to match.\n"
+        "Every 50 steps (--eval-every) the net plays a match against the weights of the match before. Elo begins at 0 and adds up from match to match.\n"
         "\n"
-        "Checkpoints hold the net, the optimizer, the kept positions and the games under way: a run that is resumed goes on to the bit, with any number of threads.\n"
+        "Checkpoints hold the net, the optimizer, the kept positions and the games under way: a resumed run gives the same bits as one that was never stopped, with any number of threads.\n"
         "\n"
-        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, or if that takes more than five seconds, as soon as every game has made the move it thinks about; saves a "
-        "checkpoint if there is an --out; and exits with 128 and the signal's number. The second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step or, if that takes more than five seconds, as soon as every game has made its next move. The run then saves a "
+        "checkpoint if --out is given, and exits with 128 plus the signal's number. The second signal kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train selfplay --game connect4 --steps 200 --out run\n"
         "tidemark train selfplay --game gomoku --board 15 --net 10x96 --simulations 400 --games-at-once 64 --replay 500000 --budget 1.5G\n"

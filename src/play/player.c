@@ -71,12 +71,12 @@ static int lay_out(struct tide_player *p, struct tide_err *err)
     size_t workspace = round_up(tide_search_workspace_bytes(&p->game, p->evaluator.most));
     size_t needed = workspace + tide_search_bytes(&p->game, (int64_t)LEAST_POSITIONS * p->game.moves);
     if (bytes < (int64_t)needed)
-        return tide_err_set(err, "%" PRId64 " more bytes are needed to think with", (int64_t)needed - bytes);
+        return tide_err_set(err, "%" PRId64 " more bytes are needed for the search", (int64_t)needed - bytes);
     p->memory =
         mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p->memory == MAP_FAILED) {
         p->memory = NULL;
-        return tide_err_set(err, "out of memory: %" PRId64 " bytes cannot be had to think with", bytes);
+        return tide_err_set(err, "out of memory: the search cannot have %" PRId64 " bytes", bytes);
     }
     p->bytes = bytes;
     p->workspace = p->memory;
@@ -103,7 +103,7 @@ int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct 
         return -1;
     char text[sizeof err->text];
     snprintf(text, sizeof text, "%s", err->text);
-    return tide_err_set(err, "%" PRId64 " bytes of memory are too few: %" PRId64 " are taken, and %s",
+    return tide_err_set(err, "%" PRId64 " bytes of memory are too few: %" PRId64 " are in use, and %s",
                         process_bytes, taken, text);
 }
 
@@ -177,7 +177,7 @@ static int warm_up(struct tide_player *p, struct tide_err *err)
         int64_t began_ns = tide_clock_ns();
         if (p->evaluator.evaluate(p->evaluator.context, positions, (int)most, logits,
                                   logits + most * (size_t)p->game.moves))
-            bad = tide_err_set(err, "the net cannot value positions");
+            bad = tide_err_set(err, "the net's values are not numbers");
         int64_t took_ns = tide_clock_ns() - began_ns;
         p->batch_ns = i < 2 || took_ns < p->batch_ns ? took_ns : p->batch_ns;
     }
@@ -283,7 +283,7 @@ int tide_player_step(struct tide_player *player, struct tide_turn *turn, int64_t
             count = turn->simulations - turn->done > 0 ? turn->simulations - turn->done : 1;
         if (tide_search_run(player->search, &player->evaluator, player->cache, count, turn->deadline_ns,
                             player->workspace))
-            return tide_err_set(err, "the net cannot value positions");
+            return tide_err_set(err, "the net's values are not numbers");
         turn->done += count;
         now_ns = tide_clock_ns();
         if (is_enough(player, turn, now_ns))

@@ -32,7 +32,7 @@ int tide_saved_form_of(const char *path, enum tide_saved_form *ret_form, struct 
 static int set_board(struct tide_saved *saved, int columns, int rows, struct tide_err *err)
 {
     if (columns < 1 || rows < 1 || columns > TIDE_BOARD_SIDE || rows > TIDE_BOARD_SIDE)
-        return tide_err_set(err, "a board of %dx%d is not known", columns, rows);
+        return tide_err_set(err, "a board of %dx%d is not supported", columns, rows);
     saved->columns = columns;
     saved->rows = rows;
     return 0;
@@ -184,10 +184,10 @@ static int set_sgf_size(struct tide_saved *saved, struct cursor value, struct ti
 {
     int columns, rows;
     if (!take_number(&value, &columns))
-        return tide_err_set(err, "its SZ is no number");
+        return tide_err_set(err, "its SZ is not a number");
     rows = columns;
     if (take_text(&value, ":") && !take_number(&value, &rows))
-        return tide_err_set(err, "its SZ is no number");
+        return tide_err_set(err, "its SZ is not a number");
     if (saved->count)
         return tide_err_set(err, "its SZ comes after the first move");
     return set_board(saved, columns, rows, err);
@@ -198,10 +198,10 @@ static int add_sgf_move(struct tide_saved *saved, int player, struct cursor valu
     if (!saved->columns)
         return tide_err_set(err, "it does not say how large the board is before the first move");
     if (player != (saved->count & 1))
-        return tide_err_set(err, "move %d is of the wrong side", saved->count + 1);
+        return tide_err_set(err, "move %d is by the wrong side", saved->count + 1);
     if (value.end - value.at != 2 || !islower((unsigned char)value.at[0]) ||
         !islower((unsigned char)value.at[1]))
-        return tide_err_set(err, "move %d is no point of a board", saved->count + 1);
+        return tide_err_set(err, "move %d is not a point of a board", saved->count + 1);
     return add_stone(saved, value.at[0] - 'a', value.at[1] - 'a', 0, err);
 }
 
@@ -211,7 +211,7 @@ static int take_property(struct tide_saved *saved, const char *ident, struct cur
     if (!strcmp(ident, "GM") && !value_is(value, "4"))
         return tide_err_set(err, "it is of another game: GM is not 4, which is Gomoku");
     if (!strcmp(ident, "AB") || !strcmp(ident, "AW") || !strcmp(ident, "AE"))
-        return tide_err_set(err, "it sets stones up, which is not known here");
+        return tide_err_set(err, "it sets up stones, which is not supported");
     if (!strcmp(ident, "SZ"))
         return set_sgf_size(saved, value, err);
     if (!strcmp(ident, "B") || !strcmp(ident, "W"))
@@ -258,7 +258,7 @@ static int parse_sgf(struct cursor c, struct tide_saved *saved, struct tide_err 
         } else if (*c.at == '(' || *c.at == ';' || isspace((unsigned char)*c.at)) {
             c.at++;
         } else {
-            return tide_err_set(err, "it has a character that is no SGF");
+            return tide_err_set(err, "it has a character that is not SGF");
         }
     }
     return saved->columns ? 0 : tide_err_set(err, "it does not say how large the board is");

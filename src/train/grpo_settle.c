@@ -107,7 +107,7 @@ static int check_sums(const struct tide_grpo *g, struct tide_err *err)
         tide_vocabulary_tokens(g->language.vocabulary, prompt, tokens, &why) > 0)
         return 0;
     tide_err_set(err, "the model does not know the symbols of sums");
-    return tide_err_hint(err, "name what it is to be asked: --prompts FILE --reward COMMAND");
+    return tide_err_hint(err, "give it prompts of your own: --prompts FILE --reward COMMAND");
 }
 
 static int settle_end(struct tide_grpo *g, struct tide_err *err)
@@ -163,8 +163,8 @@ static int open_prompts(struct tide_grpo *g, uint64_t seed, struct tide_err *err
 {
     const struct tide_grpo_options *o = &g->options;
     if (o->prompts && !o->reward) {
-        tide_err_set(err, "--prompts needs somebody who rewards the answers");
-        return tide_err_hint(err, "name a command: --reward 'python3 reward.py'");
+        tide_err_set(err, "--prompts needs a command that rewards the answers");
+        return tide_err_hint(err, "name one: --reward 'python3 reward.py'");
     }
     if (o->prompts ? tide_prompts_open(o->prompts, seed, &g->prompts, err)
                    : tide_prompts_sums(g->sums, &g->prompts, err))

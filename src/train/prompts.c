@@ -161,7 +161,7 @@ static int refuse_prompt(const json_t *prompt, struct tide_err *err)
 static int refuse_json(const json_error_t *why, struct tide_err *err)
 {
     if (json_error_code(why) == json_error_null_character)
-        return tide_err_set(err, "it has a NUL (\\u0000), which no text may have");
+        return tide_err_set(err, "it has a NUL (\\u0000), which text may not have");
     tide_err_set(err, "it is not valid JSON: %s", TIDE_SHOWN(why->text, 200));
     return tide_err_hint(err, "each line is an object like {\"prompt\": \"07+85=\"}");
 }

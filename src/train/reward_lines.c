@@ -115,7 +115,7 @@ static size_t number_length(const char *text)
 
 static int refuse_line(const char *line, size_t len, struct tide_err *err)
 {
-    tide_err_set(err, "answered '%s', which is no JSON array of numbers", TIDE_ESCAPED(line, len, 160));
+    tide_err_set(err, "answered '%s', which is not a JSON array of numbers", TIDE_ESCAPED(line, len, 160));
     return tide_err_hint(err, "it writes one line for each that it reads, like [1, 0.5], and what is meant "
                               "for people to standard error");
 }
@@ -136,7 +136,7 @@ static char *take_reward(char *text, int64_t n, int64_t count, float *ret_reward
         *ret_reward = (float)value;
         return after_spaces(text + len);
     }
-    tide_err_set(err, "answered '%s' as reward %lld of %lld, which is no finite number",
+    tide_err_set(err, "answered '%s' as reward %lld of %lld, which is not a finite number",
                  TIDE_ESCAPED(text, shown_len, 48), (long long)n + 1, (long long)count);
     tide_err_hint(err, "each reward is a number");
     return NULL;

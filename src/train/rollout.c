@@ -200,7 +200,7 @@ static int settle(struct tide_rollout *r, int slot, struct tide_err *err)
     struct sequence *length = &r->lengths[s->sequence];
     int32_t token = r->tokens[s->sequence * r->most_new + length->count];
     if (token < 0)
-        return tide_err_set(err, "the logits after %lld tokens of completion %lld are no numbers",
+        return tide_err_set(err, "the logits after %lld tokens of completion %lld are not numbers",
                             (long long)length->count, (long long)s->sequence + 1);
     length->count++;
     r->made++;

@@ -483,16 +483,16 @@ static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struc
     uint16_t moves[TIDE_OPENING_MOVES];
     if (fread(head, sizeof head, 1, file) != 1 ||
         fread(packed, tide_position_packed_bytes(&g->game), 1, file) != 1)
-        return tide_err_set(err, "the games under way are cut off");
+        return tide_err_set(err, "the saved games are cut off");
     if (tide_position_unpack(&g->game, packed, &s->position, err))
         return -1;
     if (head[0] < 0 || head[0] >= g->next || head[1] != s->position.plies ||
         s->position.outcome != TIDE_PLAYING)
-        return tide_err_set(err, "a game under way is not possible");
+        return tide_err_set(err, "a saved game is not possible");
     s->number = head[0];
     s->opened = opening_of(g, s->number, moves);
     if (fread(s->records, record, (size_t)head[1], file) != (size_t)head[1])
-        return tide_err_set(err, "the games under way are cut off");
+        return tide_err_set(err, "the saved games are cut off");
     for (int64_t i = 0; i < head[1]; i++)
         if (tide_replay_check(&g->game, s->records + (size_t)i * record, err))
             return -1;
@@ -502,7 +502,7 @@ static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struc
 int tide_selfgames_read(struct tide_selfgames *g, FILE *file, struct tide_err *err)
 {
     if (fread(&g->next, sizeof g->next, 1, file) != 1 || g->next < 0)
-        return tide_err_set(err, "the games under way are cut off");
+        return tide_err_set(err, "the saved games are cut off");
     for (int64_t i = 0; i < g->rule.games; i++)
         if (read_game(g, &g->slots[i], file, err))
             return -1;

@@ -195,11 +195,11 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     if (resumed && tide_checkpoint_read(resumed, &state, err))
         return -1;
     if (resumed && !state.is_of_task) {
-        tide_err_set(err, "what is to be continued is not a run of self-play");
+        tide_err_set(err, "the run to resume is not a run of self-play");
         return tide_err_hint(err, "name one that 'tidemark train selfplay --out DIR' made");
     }
     if (train->dtype != TIDE_F32) {
-        tide_err_set(err, "self-play computes in f32 alone");
+        tide_err_set(err, "self-play computes in f32 only");
         return tide_err_hint(err, "leave --dtype out; --weights bf16 halves the weights");
     }
     if (train->stored == TIDE_I8) {
@@ -298,7 +298,7 @@ static int read_state(struct selfplay *p, FILE *file, struct tide_err *err)
     struct head head;
     if (fread(&head, sizeof head, 1, file) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 ||
         head.played < 0 || !isfinite(head.elo))
-        return tide_err_set(err, "it does not begin as a replay does");
+        return tide_err_set(err, "it does not begin like a saved replay");
     p->played = head.played;
     p->elo = head.elo;
     if (tide_replay_read(&p->replay, file, err) || tide_selfgames_read(p->games, file, err))
@@ -351,7 +351,7 @@ static void free_selfplay(struct tide_task *task)
 
 static int fail(struct tide_err *err)
 {
-    tide_err_set(err, "the net values a position with no number");
+    tide_err_set(err, "the net's value of a position is not a number");
     return tide_err_hint(err, "try a lower --lr, a longer --warmup, or --clip");
 }
 

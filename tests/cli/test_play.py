@@ -213,7 +213,7 @@ def test_max_memory_is_kept_to(manager, megabytes):
         assert MOVE.match(answer) or answer.startswith("ERROR there is a stone")
     assert m.peak() <= megabytes * 1000000
     m.say("INFO max_memory 1000000")
-    assert re.match(r"ERROR 1000000 bytes of memory are too few: \d+ are taken", m.ask("TURN 3,4"))
+    assert re.match(r"ERROR 1000000 bytes of memory are too few: \d+ are in use", m.ask("TURN 3,4"))
     m.say("INFO max_memory 0")
     assert MOVE.match(m.ask("TURN 3,4"))  # it was not lost
 
@@ -289,7 +289,7 @@ def test_other_runs_are_refused(tidemark, runs, tmp_path):
     done = tidemark("play", runs("tictactoe"), "--board", 9)
     assert done.code == 2 and "a run has a game of its own" in done.err
     done = tidemark("play", runs("tictactoe"), "--rollouts")
-    assert done.code == 2 and "expected one run" in done.err
+    assert done.code == 2 and "--rollouts plays without a run, got 1" in done.err
 
 
 def test_a_saved_game_of_another_board_is_refused(terminal, gomoku, tmp_path):

@@ -243,7 +243,7 @@ static void a_net_is_asked_once_for_a_position(void **state)
     while (!(status = tide_player_step(&player, &turn, TIDE_NS_PER_S, &err)))
         ;
     assert_int_equal(status, -1);
-    assert_string_equal(err.text, "the net cannot value positions");
+    assert_string_equal(err.text, "the net's values are not numbers");
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)

@@ -125,7 +125,7 @@ static void a_bad_line_is_named(void **state)
     }
     assert_refused("", 0, "it has no prompts", "object like");
     assert_refused("\n \n", 3, "it has no prompts", "object like");
-    assert_refused("{\"prompt\":\"a\\u0000\"}", 19, "line 1: it has a NUL (\\u0000), which no text may have",
+    assert_refused("{\"prompt\":\"a\\u0000\"}", 19, "line 1: it has a NUL (\\u0000), which text may not have",
                    NULL);
     char *large = malloc(TIDE_PROMPTS_LINE_MOST + 100);
     memset(large, ' ', TIDE_PROMPTS_LINE_MOST + 100);

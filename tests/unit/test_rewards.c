@@ -78,32 +78,32 @@ static void other_answers_are_refused(void **state)
     static const struct {
         const char *line, *sentence;
     } bad[] = {
-        {"", "answered '', which is no JSON array of numbers"},
-        {"Loading", "answered 'Loading', which is no JSON array of numbers"},
-        {"1 0", "answered '1 0', which is no JSON array of numbers"},
-        {"[1, 0", "answered '[1, 0', which is no JSON array of numbers"},
-        {"[1 0]", "answered '[1 0]', which is no JSON array of numbers"},
-        {"[1, 0] ok", "answered '[1, 0] ok', which is no JSON array of numbers"},
-        {"{\"scores\":[1,0]}", "answered '{\"scores\":[1,0]}', which is no JSON array of numbers"},
-        {"{\"rewards\":[1,0]", "answered '{\"rewards\":[1,0]', which is no JSON array of numbers"},
+        {"", "answered '', which is not a JSON array of numbers"},
+        {"Loading", "answered 'Loading', which is not a JSON array of numbers"},
+        {"1 0", "answered '1 0', which is not a JSON array of numbers"},
+        {"[1, 0", "answered '[1, 0', which is not a JSON array of numbers"},
+        {"[1 0]", "answered '[1 0]', which is not a JSON array of numbers"},
+        {"[1, 0] ok", "answered '[1, 0] ok', which is not a JSON array of numbers"},
+        {"{\"scores\":[1,0]}", "answered '{\"scores\":[1,0]}', which is not a JSON array of numbers"},
+        {"{\"rewards\":[1,0]", "answered '{\"rewards\":[1,0]', which is not a JSON array of numbers"},
         {"{\"rewards\":[1,0],\"a\":1}",
-         "answered '{\"rewards\":[1,0],\"a\":1}', which is no JSON array of numbers"},
-        {"\x1b[2J", "answered '\\x1b[2J', which is no JSON array of numbers"},
+         "answered '{\"rewards\":[1,0],\"a\":1}', which is not a JSON array of numbers"},
+        {"\x1b[2J", "answered '\\x1b[2J', which is not a JSON array of numbers"},
         {"[]", "answered 0 rewards for 2 completions"},
         {"[1]", "answered 1 rewards for 2 completions"},
         {"[1,0,1]", "answered 3 rewards for 2 completions"},
-        {"[1,NaN]", "answered 'NaN' as reward 2 of 2, which is no finite number"},
-        {"[Infinity,1]", "answered 'Infinity' as reward 1 of 2, which is no finite number"},
-        {"[1,null]", "answered 'null' as reward 2 of 2, which is no finite number"},
-        {"[1,true]", "answered 'true' as reward 2 of 2, which is no finite number"},
-        {"[1,\"0\"]", "answered '\"0\"' as reward 2 of 2, which is no finite number"},
-        {"[1,]", "answered '' as reward 2 of 2, which is no finite number"},
-        {"[1,1e39]", "answered '1e39' as reward 2 of 2, which is no finite number"},
-        {"[1,1e999]", "answered '1e999' as reward 2 of 2, which is no finite number"},
-        {"[1,-]", "answered '-' as reward 2 of 2, which is no finite number"},
-        {"[1,0x10]", "answered '[1,0x10]', which is no JSON array of numbers"},
-        {"[1,.5]", "answered '.5' as reward 2 of 2, which is no finite number"},
-        {"[1,01]", "answered '01' as reward 2 of 2, which is no finite number"},
+        {"[1,NaN]", "answered 'NaN' as reward 2 of 2, which is not a finite number"},
+        {"[Infinity,1]", "answered 'Infinity' as reward 1 of 2, which is not a finite number"},
+        {"[1,null]", "answered 'null' as reward 2 of 2, which is not a finite number"},
+        {"[1,true]", "answered 'true' as reward 2 of 2, which is not a finite number"},
+        {"[1,\"0\"]", "answered '\"0\"' as reward 2 of 2, which is not a finite number"},
+        {"[1,]", "answered '' as reward 2 of 2, which is not a finite number"},
+        {"[1,1e39]", "answered '1e39' as reward 2 of 2, which is not a finite number"},
+        {"[1,1e999]", "answered '1e999' as reward 2 of 2, which is not a finite number"},
+        {"[1,-]", "answered '-' as reward 2 of 2, which is not a finite number"},
+        {"[1,0x10]", "answered '[1,0x10]', which is not a JSON array of numbers"},
+        {"[1,.5]", "answered '.5' as reward 2 of 2, which is not a finite number"},
+        {"[1,01]", "answered '01' as reward 2 of 2, which is not a finite number"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         float rewards[2];
@@ -115,7 +115,7 @@ static void other_answers_are_refused(void **state)
     struct tide_err err;
     char nul[] = "[1,0]\0x";
     assert_int_equal(tide_reward_answer(nul, 7, 2, (float[2]){0}, &err), -1);
-    assert_string_equal(err.text, "answered '[1,0]\\x00x', which is no JSON array of numbers");
+    assert_string_equal(err.text, "answered '[1,0]\\x00x', which is not a JSON array of numbers");
 }
 
 /* ---- commands */
@@ -332,7 +332,7 @@ static void a_wrong_answer_ends_it(void **state)
     (void)state;
     assert_fault("while read -r line; do echo '[1]'; done", 30000, "answered 1 rewards for 2 completions");
     assert_fault("while read -r line; do echo '[1, NaN]'; done", 30000,
-                 "answered 'NaN' as reward 2 of 2, which is no finite number");
+                 "answered 'NaN' as reward 2 of 2, which is not a finite number");
 }
 
 static void nothing_is_left_open_or_running(void **state)

@@ -369,7 +369,7 @@ static void logits_that_are_no_numbers_are_said(void **state)
     while ((more = tide_rollout_next(m.rollout, &err)) > 0)
         ;
     assert_int_equal(more, -1);
-    assert_string_equal(err.text, "the logits after 1 tokens of completion 1 are no numbers");
+    assert_string_equal(err.text, "the logits after 1 tokens of completion 1 are not numbers");
     free_model(&m);
 }
 
