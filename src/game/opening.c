@@ -4,32 +4,42 @@
 #include <math.h>
 #include <stdlib.h>
 
-static bool is_in_the_middle(const struct tide_game *game, int cell)
+/* Within so many rows and columns. */
+static bool is_in_the_middle(const struct tide_game *game, int cell, int side)
 {
-    enum { MIDDLE = 7 }; /* so many rows and columns */
     int row = cell / game->columns, column = cell % game->columns;
-    return abs(2 * row + 1 - game->rows) <= MIDDLE && abs(2 * column + 1 - game->columns) <= MIDDLE;
+    return abs(2 * row + 1 - game->rows) <= side && abs(2 * column + 1 - game->columns) <= side;
 }
 
-static int draw_move(const struct tide_game *game, const struct tide_position *position,
+static int draw_move(const struct tide_game *game, const struct tide_position *position, int side,
                      struct tide_random *random)
 {
     for (;;) {
         int move = (int)tide_random_below(random, (uint32_t)game->moves);
-        if ((game->drops || is_in_the_middle(game, move)) && tide_position_may(game, position, move))
+        if ((game->drops || is_in_the_middle(game, move, side)) && tide_position_may(game, position, move))
             return move;
     }
+}
+
+/* From what the stones of one player need at the least to the whole board. */
+static int draw_side(const struct tide_game *game, struct tide_random *random)
+{
+    int smallest = game->line < game->rows ? game->line : game->rows;
+    return smallest + (int)tide_random_below(random, (uint32_t)(game->rows - smallest + 1));
 }
 
 int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
                       uint16_t ret_moves[TIDE_OPENING_MOVES], struct tide_position *ret_position)
 {
     struct tide_random random = {.seed = tide_random_at(seed, number, draw)};
-    int plies = 2 * game->line - 5 + (int)tide_random_below(&random, 2);
+    int plies = game->line - 2 + (int)tide_random_below(&random, (uint32_t)(game->line - 1));
+    int sides[2];
+    for (int i = 0; i < 2; i++)
+        sides[i] = draw_side(game, &random);
     TIDE_CHECK(plies, <=, TIDE_OPENING_MOVES);
     tide_position_begin(game, ret_position);
     for (int i = 0; i < plies; i++) {
-        ret_moves[i] = (uint16_t)draw_move(game, ret_position, &random);
+        ret_moves[i] = (uint16_t)draw_move(game, ret_position, sides[i & 1], &random);
         tide_position_play(game, ret_position, ret_moves[i]);
     }
     return plies;

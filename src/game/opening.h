@@ -15,8 +15,9 @@ enum {
     TIDE_OPENING_MOVES = 6, /* that one has at the most */
 };
 
-/* Stones by chance, in the middle of large boards. They are so few that no side needs but one more for a
- * line. A function of its arguments. Returns how many; ret_moves has them in order. */
+/* Stones by chance: those of each side in a square of its own size in the middle of the board, so that either
+ * may be ahead. They are so few that no side needs but one more for a line. A function of its arguments.
+ * Returns how many; ret_moves has them in order. */
 int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,
                       uint16_t ret_moves[TIDE_OPENING_MOVES], struct tide_position *ret_position);
 

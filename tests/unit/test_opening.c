@@ -48,12 +48,27 @@ static void nobody_is_a_move_from_a_line(void **state)
     }
 }
 
-static void openings_of_large_boards_are_many_and_in_the_middle(void **state)
+/* How far from the middle the stones of a side are. */
+static int spread_of(const struct tide_game *game, const struct tide_position *p, int side)
+{
+    int most = 0;
+    for (int cell = 0; cell < game->cells; cell++)
+        if (tide_cell_in(p->stones[side], cell)) {
+            int row = abs(cell / game->columns - game->rows / 2),
+                column = abs(cell % game->columns - game->columns / 2);
+            most = row > most ? row : most;
+            most = column > most ? column : most;
+        }
+    return most;
+}
+
+static void openings_are_of_many_kinds(void **state)
 {
     (void)state;
     struct tide_game game = game_of("gomoku", 15, false);
     enum { COUNT = 200 };
     uint64_t keys[COUNT];
+    int wider[3] = {0}; /* the first player's stones, nobody's, the other's */
     for (uint64_t number = 0; number < COUNT; number++) {
         struct tide_position p;
         uint16_t moves[TIDE_OPENING_MOVES];
@@ -61,10 +76,11 @@ static void openings_of_large_boards_are_many_and_in_the_middle(void **state)
         keys[number] = tide_position_key(&game, &p);
         for (uint64_t before = 0; before < number; before++)
             assert_true(keys[before] != keys[number]);
-        for (int cell = 0; cell < game.cells; cell++)
-            if (tide_cell_in(p.stones[0], cell) || tide_cell_in(p.stones[1], cell))
-                assert_true(cell / 15 >= 4 && cell / 15 <= 10 && cell % 15 >= 4 && cell % 15 <= 10);
+        int spreads[2] = {spread_of(&game, &p, 0), spread_of(&game, &p, 1)};
+        assert_true(spreads[0] <= 7 && spreads[1] <= 7);
+        wider[spreads[0] > spreads[1] + 2 ? 0 : spreads[1] > spreads[0] + 2 ? 2 : 1]++;
     }
+    assert_true(wider[0] > COUNT / 10 && wider[1] > COUNT / 10 && wider[2] > COUNT / 20);
 }
 
 /* What two opinions come to, added. */
@@ -136,7 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_a_move_from_a_line),
-        cmocka_unit_test(openings_of_large_boards_are_many_and_in_the_middle),
+        cmocka_unit_test(openings_are_of_many_kinds),
         cmocka_unit_test(the_most_even_is_taken),
         cmocka_unit_test(an_evaluator_that_fails_is_told),
     };
