@@ -74,6 +74,13 @@ int64_t tide_replay_count(const struct tide_replay *replay)
     return replay->put < replay->capacity ? replay->put : replay->capacity;
 }
 
+/* Who began is one of the planes (game.h). */
+static void exchange_colours(const struct tide_game *game, float *planes)
+{
+    for (int cell = 0; cell < game->cells; cell++)
+        planes[cell * TIDE_PLANES + 3] = 1 - planes[cell * TIDE_PLANES + 3];
+}
+
 void tide_replay_draw(const struct tide_replay *replay, uint64_t seed, uint64_t draw, uint64_t number,
                       float *ret_planes, float *ret_policy, float *ret_value)
 {
@@ -86,6 +93,8 @@ void tide_replay_draw(const struct tide_replay *replay, uint64_t seed, uint64_t 
     float sum = 0;
     tide_position_unpack(game, record, &position, NULL);
     tide_position_planes(game, &position, symmetry, ret_planes);
+    if (!game->drops && tide_random_below(&random, 2))
+        exchange_colours(game, ret_planes);
     for (int move = 0; move < game->moves; move++) {
         float share = (float)share_of(game, record, move);
         ret_policy[tide_game_symmetric(game, symmetry, move)] = share;

@@ -378,7 +378,7 @@ static void test_symmetries_turn_positions_and_policies_together(void **state)
     tide_replay_pack(&t.game, &p, visits, record);
     tide_replay_settle(&t.game, record, -1);
     tide_replay_put(&t.replay, record);
-    bool seen[TIDE_SYMMETRIES] = {0};
+    bool seen[TIDE_SYMMETRIES] = {0}, began[2] = {0};
     for (uint64_t draw = 0; draw < 200; draw++) {
         float planes[36 * TIDE_PLANES], policy[36], value;
         tide_replay_draw(&t.replay, 3, draw, 0, planes, policy, &value);
@@ -390,11 +390,15 @@ static void test_symmetries_turn_positions_and_policies_together(void **state)
                 which = s;
         assert_true(which >= 0);
         seen[which] = true;
+        began[planes[3] > 0] = true;
+        for (int cell = 1; cell < 36; cell++)
+            assert_float_equal(planes[cell * TIDE_PLANES + 3], planes[3], 0);
         assert_float_equal(planes[tide_game_symmetric(&t.game, which, 1) * TIDE_PLANES], 1, 0);
         assert_float_equal(planes[tide_game_symmetric(&t.game, which, 8) * TIDE_PLANES + 1], 1, 0);
     }
     for (int s = 0; s < t.game.symmetries; s++)
         assert_true(seen[s]);
+    assert_true(began[0] && began[1]); /* either side might have begun */
     tear_down(&t);
 }
 
