@@ -210,21 +210,44 @@ static size_t size_of(const struct tide_setting *s)
     }
 }
 
+union value {
+    int64_t count;
+    double real;
+    const void *pointer;
+    enum tide_dtype dtype;
+    char path[TIDE_SETTING_PATH_BYTES];
+};
+
+static void set_not_given(const struct tide_setting *s, union value *ret)
+{
+    switch (s->kind) {
+    case TIDE_SETTING_REAL:
+        ret->real = TIDE_NOT_GIVEN;
+        break;
+    case TIDE_SETTING_CHOICE:
+    case TIDE_SETTING_OPTIMIZER:
+        ret->pointer = NULL;
+        break;
+    case TIDE_SETTING_DTYPE:
+        ret->dtype = (enum tide_dtype)TIDE_NOT_GIVEN;
+        break;
+    case TIDE_SETTING_PATH:
+        ret->path[0] = '\0';
+        break;
+    default:
+        ret->count = TIDE_NOT_GIVEN;
+    }
+}
+
 int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
                        struct tide_err *err)
 {
     for (const struct tide_setting *s = table; s->name; s++) {
-        union {
-            int64_t count;
-            double real;
-            const void *pointer;
-            enum tide_dtype dtype;
-            char path[TIDE_SETTING_PATH_BYTES];
-        } value;
+        union value value;
         const json_t *json = json_object_get(root, s->name);
         if (!json && s->optional)
-            continue;
-        if (read_setting(s, json, &value, err))
+            set_not_given(s, &value);
+        else if (read_setting(s, json, &value, err))
             return -1;
         if (values)
             memcpy((char *)values + s->offset, &value, size_of(s));

@@ -55,7 +55,8 @@ const struct tide_setting *tide_task_settings(const char *task);
 
 void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json);
 
-/* From state.json. values NULL: it is only checked. -1 with a sentence. */
+/* From state.json; what an older run does not have is not given. values NULL: it is only checked. -1 with a
+ * sentence. */
 int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
                        struct tide_err *err);
 

@@ -93,6 +93,19 @@ def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
             assert filecmp.cmp(one / "step-00000004" / name, two / "step-00000004" / name, shallow=False), name
 
 
+def test_a_run_from_before_there_was_a_choice_of_the_kl_term_goes_on(grpo, asked, tmp_path):
+    out = tmp_path / "run"
+    assert grpo(*asked, "--out", out, "--steps", 1).code == 0
+    state = out / "step-00000001/state.json"
+    text = state.read_text()
+    older = "".join(line for line in text.splitlines(True) if '"kl"' not in line)
+    assert older != text
+    state.write_text(older)
+    again = grpo(*asked, "--out", out, "--resume", "auto", "--steps", 2)
+    assert again.code == 0, again.err
+    assert json.loads((out / "step-00000002/state.json").read_text())["kl"] == "corrected"
+
+
 @pytest.mark.slow  # likewise
 def test_the_estimate_of_the_kl_term_can_be_chosen(grpo, asked):
     made = {kl: lines(grpo(*asked, "--new-tokens", 6, "--beta", "0.5", "--lr", "0.01", "--kl", kl, "--json"))[-1]["kl"]
