@@ -1,4 +1,5 @@
 #include "train/boardnet.h"
+#include "base/text.h"
 #include "rt/op.h"
 #include "train/initial.h"
 
@@ -54,7 +55,7 @@ int tide_boardnet_preset(const char *name, const struct tide_game *game,
 {
     struct preset p;
     if (!preset_of(name, &p)) {
-        tide_err_set(err, "there is no net '%s'", name);
+        tide_err_set(err, "there is no net '%s'", TIDE_SHOWN(name, 64));
         return tide_err_hint(
             err, "tiny, 10x96, 14x128, 18x192, 30x192, or plain:BxC with up to %d blocks and %d channels",
             MOST_BLOCKS, MOST_CHANNELS);

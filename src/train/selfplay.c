@@ -1,6 +1,7 @@
 #include "train/selfplay.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "game/contest.h"
 #include "rt/cpu/pages.h"
@@ -17,7 +18,9 @@
 #include <string.h>
 
 enum { TREES, REPLAY, CACHE, GAMES, MEMORY };
-enum { FEWER = 8 };
+enum { FEWER = 8, MOST_UPDATES = 1 << 24 };
+
+static const double least_alpha = 0.001, most_alpha = 1000; /* of noise that is any */
 
 const char *const tide_selfplay_games[] = {"tictactoe", "connect4", "gomoku", NULL};
 
@@ -190,6 +193,10 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
 static int settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
                   struct tide_err *err)
 {
+    if (s->noise_alpha < least_alpha || s->noise_alpha > most_alpha) {
+        tide_err_set(err, "--noise-alpha %g is not from %g to %g", s->noise_alpha, least_alpha, most_alpha);
+        return tide_err_hint(err, "--noise-share 0 plays without noise");
+    }
     struct selfplay *p = (struct selfplay *)task;
     struct tide_checkpoint_state state = {.task = "selfplay"};
     if (resumed && tide_checkpoint_read(resumed, &state, err))
@@ -217,6 +224,10 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     snprintf(p->model, sizeof p->model, "%s %dx%d, net %s", p->game.name, p->game.columns, p->game.rows,
              p->options.settings.net);
     task->model = p->model;
+    if (updates > MOST_UPDATES) {
+        tide_err_set(err, "--reuse %g makes more than %d updates of a step", s->reuse, MOST_UPDATES);
+        return tide_err_hint(err, "it is how often a position is trained with: 4, if nothing is said");
+    }
     tide_setting_usual(&train->warmup, 10);
     tide_setting_usual_real(&train->rate, 0.002);
     tide_setting_usual_real(&train->weight_decay, 0.01);
