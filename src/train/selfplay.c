@@ -127,6 +127,40 @@ static int settle_game(struct selfplay *p, struct tide_err *err)
     return tide_boardnet_preset(s->net, &p->game, &p->config, err);
 }
 
+static int keep_text(const char *option, const char *had, const char *wanted, struct tide_err *err)
+{
+    if (!strcmp(had, wanted))
+        return 0;
+    tide_err_set(err, "the run was made with --%s %s, and cannot go on with %s", option, TIDE_SHOWN(had, 64),
+                 TIDE_SHOWN(wanted, 64));
+    return tide_err_hint(err, "leave --%s out, or begin another run", option);
+}
+
+static int keep_count(const char *option, int64_t had, int64_t wanted, struct tide_err *err)
+{
+    char before[24], now[24];
+    snprintf(before, sizeof before, "%lld", (long long)had);
+    snprintf(now, sizeof now, "%lld", (long long)wanted);
+    return keep_text(option, before, now, err);
+}
+
+/* What the replay and the games under way were made for, and what positions are counted by. */
+static int keep_settings(const struct tide_selfplay_settings *had, const struct tide_selfplay_settings *s,
+                         struct tide_err *err)
+{
+    if (had->exact != s->exact) {
+        tide_err_set(err, "the run was made without --exact, and cannot go on with it");
+        return tide_err_hint(err, "leave --exact out, or begin another run");
+    }
+    return keep_text("game", had->game, s->game, err) || keep_count("board", had->board, s->board, err) ||
+                   keep_text("net", had->net, s->net, err) ||
+                   keep_count("games-at-once", had->games, s->games, err) ||
+                   keep_count("replay", had->replay, s->replay, err) ||
+                   keep_count("positions", had->positions, s->positions, err)
+               ? -1
+               : 0;
+}
+
 /* What each part takes. Tried again for other sizes when nothing fits. */
 static void size_memory(struct selfplay *p)
 {
@@ -159,6 +193,10 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     tide_setting_usual_real(&s->noise_share, 0.25);
     tide_setting_usual_real(&s->openings, 0);
     tide_setting_usual_real(&s->value_weight, 1);
+    if (s->noise_alpha < least_alpha || s->noise_alpha > most_alpha) {
+        tide_err_set(err, "--noise-alpha %g is not from %g to %g", s->noise_alpha, least_alpha, most_alpha);
+        return tide_err_hint(err, "--noise-share 0 plays without noise");
+    }
     if (s->noise_share > 1) {
         tide_err_set(err, "--noise-share %g is more than 1", s->noise_share);
         return tide_err_hint(err, "it is a share: 0.25 leaves three quarters to the net");
@@ -186,6 +224,10 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
         .seed = seed,
     };
     double updates = (double)s->positions * s->reuse / (double)s->batch;
+    if (updates > MOST_UPDATES) {
+        tide_err_set(err, "--reuse %g makes more than %d updates of a step", s->reuse, MOST_UPDATES);
+        return tide_err_hint(err, "it is how often a position is trained with: 4, if nothing is said");
+    }
     p->updates = updates < 1 ? 1 : (int64_t)llrint(updates);
     return 0;
 }
@@ -193,12 +235,9 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
 static int settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
                   struct tide_err *err)
 {
-    if (s->noise_alpha < least_alpha || s->noise_alpha > most_alpha) {
-        tide_err_set(err, "--noise-alpha %g is not from %g to %g", s->noise_alpha, least_alpha, most_alpha);
-        return tide_err_hint(err, "--noise-share 0 plays without noise");
-    }
     struct selfplay *p = (struct selfplay *)task;
-    struct tide_checkpoint_state state = {.task = "selfplay"};
+    struct tide_selfplay_settings had;
+    struct tide_checkpoint_state state = {.task = "selfplay", .own = &had};
     if (resumed && tide_checkpoint_read(resumed, &state, err))
         return -1;
     if (resumed && !state.is_of_task) {
@@ -213,6 +252,8 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
         tide_err_set(err, "weights that are stored as int8 cannot be trained");
         return tide_err_hint(err, "leave --weights out, or say --weights bf16");
     }
+    if (resumed && keep_settings(&had, &p->options.settings, err))
+        return -1;
     if (settle_game(p, err) || settle_rule(p, (uint64_t)train->seed, err))
         return -1;
     size_memory(p);
@@ -224,10 +265,6 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     snprintf(p->model, sizeof p->model, "%s %dx%d, net %s", p->game.name, p->game.columns, p->game.rows,
              p->options.settings.net);
     task->model = p->model;
-    if (updates > MOST_UPDATES) {
-        tide_err_set(err, "--reuse %g makes more than %d updates of a step", s->reuse, MOST_UPDATES);
-        return tide_err_hint(err, "it is how often a position is trained with: 4, if nothing is said");
-    }
     tide_setting_usual(&train->warmup, 10);
     tide_setting_usual_real(&train->rate, 0.002);
     tide_setting_usual_real(&train->weight_decay, 0.01);

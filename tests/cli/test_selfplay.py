@@ -121,6 +121,33 @@ def test_a_run_of_another_game_or_task_is_refused(selfplay, tidemark, tmp_path):
     assert lm.code == 2 and len(lm.err.splitlines()) <= 2, lm.err
 
 
+@pytest.mark.parametrize("option, value, had", [("game", "connect4", "tictactoe"), ("net", "tiny", "plain:1x8"), ("games-at-once", 12, 6),
+                                                ("replay", 400, 300), ("replay", 200, 300), ("positions", 20, 40)])
+def test_what_a_run_cannot_go_on_with_is_named(selfplay, tmp_path, option, value, had):
+    assert selfplay("--out", tmp_path / "run", "--steps", 8).code == 0  # more positions than the replay holds
+    other = selfplay("--out", tmp_path / "run", "--resume", "auto", "--steps", 9, f"--{option}", value)
+    assert other.code == 2 and f"made with --{option} {had}, and cannot go on with {value}" in other.err, other.err
+    assert f"leave --{option} out" in other.err and not other.out, other
+
+
+def test_a_run_from_before_there_were_openings_goes_on_without(selfplay, tmp_path):
+    def steps(name, count, *more):
+        assert selfplay("--out", tmp_path / name, "--steps", count, "--schedule", "constant", *more).code == 0
+
+    steps("one", 4)
+    steps("two", 2)
+    state = tmp_path / "two/step-00000002/state.json"
+    text = state.read_text()
+    older = "".join(line for line in text.splitlines(True) if '"openings"' not in line)
+    assert older != text
+    state.write_text(older)
+    steps("two", 4, "--resume", "auto")
+    one, two = (tmp_path / name / "step-00000004" for name in ("one", "two"))
+    assert json.loads((two / "state.json").read_text())["openings"] == "0"
+    for name in FILES:
+        assert filecmp.cmp(one / name, two / name, shallow=False), name
+
+
 def test_a_damaged_replay_is_passed_over(selfplay, tmp_path):
     out = tmp_path / "run"
     assert selfplay("--out", out, "--save-every", 1, "--steps", 2).code == 0
