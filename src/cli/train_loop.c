@@ -363,7 +363,7 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
                  tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
     if (tide_trainer_least(trainer)->total + tide_task_beside(tide_trainer_task(trainer)) <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
-    return tide_err_hint(err, "use a smaller --batch, --seq or model");
+    return tide_err_hint(err, "--dry-run says what takes it: make that smaller");
 }
 
 static int start(const struct tide_train_values *v, struct tide_trainer *trainer, struct tide_err *err)
