@@ -110,7 +110,7 @@ static void what_is_no_game_gets_a_sentence(void **state)
         {"(;)", "how large"},
         {"(;B[aa])", "how large"},
         {"(;GM[1]SZ[15])", "another game"},
-        {"(;GM[4]SZ[15]AB[aa])", "sets stones up"},
+        {"(;GM[4]SZ[15]AB[aa])", "sets up stones"},
         {"(;SZ[15];W[aa])", "wrong side"},
         {"(;SZ[15];B[aa];B[bb])", "move 2 is by the wrong side"},
         {"(;SZ[15];B[aa];W[])", "move 2 is not a point"},
