@@ -415,6 +415,60 @@ static void what_is_drawn_depends_on_seed_step_and_parameter(void **state)
     disown(&first);
 }
 
+/* ---- the update and the norm of gradients by themselves */
+
+enum { COUNT = 40007 };
+
+/* m, v and weight each have one rounding of their own a step, and the quotient five: eight of them, by the
+ * largest weight, is the bound after three steps. */
+static void the_update_is_adamws(void **state)
+{
+    (void)state;
+    static float weight[COUNT], m[COUNT], v[COUNT], gradient[COUNT];
+    static double weight0[COUNT], m0[COUNT], v0[COUNT];
+    struct tide_optimizer_step how = {
+        .rate = 0.125F, .beta1 = 0.75F, .beta2 = 0.9375F, .epsilon = 0.0078125F};
+    how.decay = 0.5F;
+    how.scale = 0.25F;
+    tide_threads_set(2);
+    for (int i = 0; i < COUNT; i++)
+        weight0[i] = weight[i] = uniform();
+    for (how.step = 1; how.step <= 3; how.step++) {
+        for (int i = 0; i < COUNT; i++)
+            gradient[i] = uniform();
+        tide_update_adamw(weight, m, v, gradient, COUNT, &how);
+        for (int i = 0; i < COUNT; i++) {
+            double g = 0.25 * gradient[i];
+            m0[i] = 0.75 * m0[i] + 0.25 * g;
+            v0[i] = 0.9375 * v0[i] + 0.0625 * g * g;
+            double steep = sqrt(v0[i] / (1 - pow(0.9375, (double)how.step))) + 0.0078125;
+            weight0[i] -= 0.125 * (0.5 * weight0[i] + m0[i] / (1 - pow(0.75, (double)how.step)) / steep);
+            if (!(fabs(weight[i] - weight0[i]) <= 8.0 / (1 << 24)))
+                fail_msg("step %d, number %d: %.9g is not %.9g", (int)how.step, i, (double)weight[i],
+                         weight0[i]);
+        }
+    }
+}
+
+/* More numbers than are summed at a time. */
+static void squares_are_summed_to_the_last(void **state)
+{
+    (void)state;
+    int64_t count = (256LL << 15) + (5 << 15) + 77;
+    float *x = malloc((size_t)count * sizeof *x);
+    assert_non_null(x);
+    double expected = 0; /* of whole numbers: exact in any order */
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = i == count - 1 ? 1000 : (float)(i % 3);
+        expected += (double)x[i] * x[i];
+    }
+    for (int threads = 1; threads <= 3; threads++) {
+        tide_threads_set(threads);
+        assert_true(tide_update_squares(x, TIDE_F32, count) == expected);
+    }
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +481,8 @@ int main(void)
         cmocka_unit_test(draws_have_nothing_to_do_with_each_other),
         cmocka_unit_test(small_steps_add_up),
         cmocka_unit_test(what_is_drawn_depends_on_seed_step_and_parameter),
+        cmocka_unit_test(the_update_is_adamws),
+        cmocka_unit_test(squares_are_summed_to_the_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
