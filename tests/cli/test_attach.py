@@ -6,19 +6,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
+from waiting import wait_for
+
 TIMEOUT = 30
-
-
-def until(condition, what, timeout=TIMEOUT):
-    end = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {timeout} s: {what}"
-        time.sleep(0.01)
-    return value
 
 
 def rows(path, query):
@@ -39,7 +32,7 @@ def target(tmp_path):
         path.write_text("import os, sys, time\n" + text)
         p = subprocess.Popen([sys.executable, str(path)], cwd=tmp_path, stdout=stdout, stdin=subprocess.DEVNULL)
         started.append(p)
-        until(lambda: (tmp_path / "ready").exists(), "the target")
+        wait_for(lambda: (tmp_path / "ready").exists(), "the target")
         return p
 
     yield start
@@ -78,7 +71,7 @@ def test_a_process_that_has_vanished_is_refused(tidemark, tmp_path):
 
 def test_a_process_that_has_ended_but_is_still_listed_is_refused(tidemark, tmp_path):
     zombie = subprocess.Popen(["true"])
-    until(lambda: " Z " in pathlib.Path(f"/proc/{zombie.pid}/stat").read_text(), "the end")
+    wait_for(lambda: " Z " in pathlib.Path(f"/proc/{zombie.pid}/stat").read_text(), "the end")
     done = tidemark("attach", zombie.pid)
     assert (done.code, done.out) == (2, "")
     assert done.err == (f"tidemark: attach: process {zombie.pid} has ended and is a zombie\n"
@@ -120,7 +113,7 @@ def test_a_signal_ends_the_recording_and_not_the_target(binary, target, tmp_path
     p = target("open('ready', 'w'); time.sleep(60)\n")
     tracker = subprocess.Popen([binary, "attach", "-i", "50ms", "-o", "a.tide", str(p.pid)], cwd=tmp_path, env=env,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until(lambda: rows(tmp_path / "a.tide", "select 1 from tick"), "a tick")
+    wait_for(lambda: rows(tmp_path / "a.tide", "select 1 from tick"), "a tick")
     tracker.send_signal(sent)
     out, err = tracker.communicate(timeout=TIMEOUT)
     assert (tracker.returncode, out) == (0, "")

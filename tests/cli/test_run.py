@@ -12,15 +12,9 @@ import time
 
 import pytest
 
+from waiting import wait_for
+
 TIMEOUT = 30
-
-
-def until(condition, what, timeout=TIMEOUT):
-    end = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {timeout} s: {what}"
-        time.sleep(0.01)
-    return value
 
 
 def rows(path, query):
@@ -401,7 +395,7 @@ def test_a_signal_after_the_end_of_the_command_ends_the_recording(start, tmp_pat
     p = start("run", "-o", "a.tide", "--", "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!; exit 5")
     survivor = int(p.stdout.readline())
     try:
-        until(lambda: recorded_ns(tmp_path / "a.tide") > 1e9, "a second")
+        wait_for(lambda: recorded_ns(tmp_path / "a.tide") > 1e9, "a second")
         p.send_signal(signal.SIGINT)
         assert p.wait(TIMEOUT) == 5
         assert alive(survivor)
@@ -425,7 +419,7 @@ def test_orphans_are_reaped(start, python, tmp_path):
             found += pathlib.Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
         return found
 
-    until(lambda: zombies() == 0, "no zombies")
+    wait_for(lambda: zombies() == 0, "no zombies")
     p.terminate()
     assert p.wait(TIMEOUT) == 128 + signal.SIGTERM
 
@@ -437,7 +431,7 @@ def test_killing_the_tracker_leaves_a_recording_that_opens(start, tidemark, tmp_
     prog = python("keep = []\nfor i in range(10000):\n"
                   "    keep.append(bytearray(100000)); print('step', i, flush=True); time.sleep(0.005)\n")
     p = start("run", "-i", "50ms", "-o", "a.tide", "--", *prog, stdout=subprocess.DEVNULL)
-    until(lambda: recorded_ns(tmp_path / "a.tide") > 2e9, "two seconds")
+    wait_for(lambda: recorded_ns(tmp_path / "a.tide") > 2e9, "two seconds")
     children = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()
     began = time.monotonic()
     p.kill()

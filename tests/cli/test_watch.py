@@ -10,12 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
 from full_screen import terminal  # the fixture
 from recording import EPOCH, GAUGE, MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
+from waiting import wait_for
 
 SCREENS = pathlib.Path(__file__).parent / "screens"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x80-\x9f]")
@@ -255,13 +255,6 @@ def trainer(tmp_path):
         "    kept.append(bytearray(1 << 16)); print('step', step, flush=True); time.sleep(0.02)\n"
         "sys.exit(5)\n")
     return [sys.executable, str(path)]
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what} does not happen"
-        time.sleep(0.02)
 
 
 def test_a_view_starts_answers_resizes_and_leaves_the_terminal_as_it_was(terminal, recording):

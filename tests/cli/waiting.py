@@ -4,12 +4,12 @@ import pathlib
 import time
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, what="what was waited for", seconds=60):
     """Until condition() is true; returns what it was."""
     end = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.001)
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.005)
     return found
 
 

@@ -17,6 +17,16 @@ enum { MOST = 512 };
 static struct tide_arena arena;
 static double xs[MOST], ys[MOST];
 
+/* Values at steps. Returns how many. */
+static size_t given(const int *at, const int *values, size_t count, double unit_bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = at[i];
+        ys[i] = values[i] * unit_bytes;
+    }
+    return count;
+}
+
 static struct tide_verdict judge(size_t count, bool x_is_steps)
 {
     struct tide_judge_input input = {.x = xs,
@@ -53,11 +63,7 @@ static void a_level_that_wanders_is_no_leak(void **state)
         4011, 4010, 4011, 4023, 4005, 4023, 4023, 4023, 4023, 4022, 4023, 4029, 4037, 4037, 4041,
         4013, 4037, 4041, 4046, 4047, 4047, 4047, 4046, 4040, 4047, 4047, 4047, 4047, 4047, 4047,
         4047, 4047, 4047, 4048, 4048, 4048, 4048, 4048, 4048, 4048, 4047, 4048, 4048, 4041, 4041};
-    size_t count = sizeof at / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = at[i];
-        ys[i] = tenths[i] * 1e5;
-    }
+    size_t count = given(at, tenths, sizeof at / sizeof *at, 1e5);
     assert_int_equal(judge(count, true).kind, TIDE_UNDECIDED);
 }
 
@@ -147,11 +153,7 @@ static void a_rise_that_is_neither_sure_nor_large_is_flat(void **state)
         1572, 1572, 1572, 1572, 1572, 1572, 1572, 1572, 1572, 1572, 1572, 1570, 1578, 1566, 1570, 1570,
         1570, 1570, 1570, 1570, 1570, 1570, 1570, 1570, 1570, 1570, 1570, 1578, 1570, 1570, 1570, 1570,
         1574, 1586, 1586, 1586, 1578, 1571, 1586, 1582, 1594, 1586, 1598, 1563, 1590, 1594, 1582, 1583};
-    size_t count = sizeof at / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = at[i];
-        ys[i] = quarters[i] * 262144.0;
-    }
+    size_t count = given(at, quarters, sizeof at / sizeof *at, 262144.0);
     assert_int_equal(judge(count, true).kind, TIDE_FLAT);
     for (size_t i = 0; i < count; i++) /* the same wobble below a leak of 2 % */
         ys[i] += 2e-2 * 4e8 * xs[i] / xs[count - 1];
@@ -196,11 +198,7 @@ static void a_level_that_came_down_by_more_than_it_rose_is_no_question(void **st
         2444, 2390, 2427, 2427, 2427, 2437, 2437, 2444, 2444, 2444, 2444, 2444, 2444, 2444, 2444, 2444, 2444,
         2444, 2444, 2444, 2444, 2444, 2516, 2426, 2435, 2437, 2437, 2437, 2437, 2437, 2444, 2444, 2444, 2444,
         2444, 2444, 2444, 2444, 2444, 2444, 2444};
-    size_t count = sizeof at / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = at[i];
-        ys[i] = pieces[i] * 65536.0;
-    }
+    size_t count = given(at, pieces, sizeof at / sizeof *at, 65536.0);
     assert_int_equal(judge(count, true).kind, TIDE_PLATEAU); /* it rose a little in the beginning */
 }
 
@@ -239,11 +237,7 @@ static void a_level_that_ends_in_a_few_jumps_does_not_accelerate(void **state)
         6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6359, 6375, 6375,
         6359, 6375, 6375, 6391, 6407, 6407, 6407, 6455, 6455, 6423, 6439, 6439, 6407, 6407, 6423, 6423,
         6423, 6455, 6407, 6439, 6455, 6471, 6487, 6487, 6519, 6503, 6471, 6503, 6519, 6567, 6583};
-    size_t count = sizeof at / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = at[i];
-        ys[i] = pieces[i] * 65536.0;
-    }
+    size_t count = given(at, pieces, sizeof at / sizeof *at, 65536.0);
     assert_int_not_equal(judge(count, true).kind, TIDE_LEAK);
 }
 
@@ -266,11 +260,7 @@ static void a_leak_below_a_sawtooth_is_one_wherever_it_ends(void **state)
         841,  892,  953,  963,  1003, 1044, 1054, 1064, 1095, 804,  806,  816,  857,  887,  918,  958,  1009,
         1049, 1100, 1140, 1171, 913,  943,  984,  1035, 1075, 1116, 1156, 1197, 1237, 959,  1010, 1040, 1091,
         1131, 1172, 1212, 1253, 1293, 1033, 1066, 1116, 1157, 1197, 1238, 1278, 1319, 1370, 1408};
-    size_t count = sizeof at / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = at[i];
-        ys[i] = pieces[i] * 65536.0;
-    }
+    size_t count = given(at, pieces, sizeof at / sizeof *at, 65536.0);
     struct tide_verdict v = judge(count, true);
     assert_int_equal(v.kind, TIDE_LEAK);
     assert_true(fabs(v.slope / (128 * 1024) - 1) < 0.1);

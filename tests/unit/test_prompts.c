@@ -1,6 +1,7 @@
 /*
  * test_prompts.c - files of prompts: good ones, those of strangers, and those that change while in use.
  */
+#include "one_file.h"
 #include "base/allocations.h"
 #include "failing_malloc.h"
 #include "train/prompts.h"
@@ -15,33 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char path[64];
-
-static int make_path(void **state)
-{
-    (void)state;
-    strcpy(path, "/tmp/tide-prompts-XXXXXX");
-    int fd = mkstemp(path);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0;
-}
-
-static int remove_path(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
-
-static void write_file(const char *bytes, size_t count)
-{
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, count, out), count);
-    assert_int_equal(fclose(out), 0);
-}
 
 static struct tide_prompts *opened(const char *text, uint64_t seed)
 {

@@ -1,6 +1,7 @@
 /*
  * test_train_files.c - what training reads: weights, configurations, data; good ones, and those of strangers.
  */
+#include "one_file.h"
 #include "train/config.h"
 #include "train/data.h"
 #include "train/safetensors.h"
@@ -16,33 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char path[64];
-
-static int make_path(void **state)
-{
-    (void)state;
-    strcpy(path, "/tmp/tide-train-XXXXXX");
-    int fd = mkstemp(path);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0;
-}
-
-static int remove_path(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
-
-static void write_file(const void *bytes, size_t count)
-{
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, count, out), count);
-    assert_int_equal(fclose(out), 0);
-}
 
 /* ---- safetensors */
 
