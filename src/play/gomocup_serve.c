@@ -12,6 +12,7 @@ enum {
     MOVES_TO_GO = 20,     /* that the time of a match is kept for */
     LEAST_MARGIN_MS = 10, /* of a move's time that is not used: the answer has to get there */
     MOST_MARGIN_MS = 300,
+    MOST_MS = 24 * 3600 * 1000,     /* of a move, whatever it may take */
     SLICE_NS = 20 * TIDE_NS_PER_MS, /* between two looks at the manager */
 };
 
@@ -80,7 +81,7 @@ static int64_t time_for_a_move(const struct tide_gomocup_limits *limits)
         int64_t share = left / MOVES_TO_GO;
         ms = ms < 0 || share < ms ? share : ms;
     }
-    return ms;
+    return ms > MOST_MS ? MOST_MS : ms;
 }
 
 static struct tide_turn turn_of(const struct serving *s)

@@ -95,7 +95,10 @@ int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct 
 {
     unmap(player);
     int64_t taken = resident_bytes() + RESERVE_BYTES;
-    int64_t page = sysconf(_SC_PAGESIZE), left = process_bytes > taken ? process_bytes - taken : 0;
+    int64_t page = sysconf(_SC_PAGESIZE), there = sysconf(_SC_PHYS_PAGES) * page;
+    if (process_bytes > there)
+        process_bytes = there; /* what may be taken and is not there is no use, and cannot be mapped */
+    int64_t left = process_bytes > taken ? process_bytes - taken : 0;
     player->allowed = process_bytes > 0 ? left / page * page : TIDE_PLAYER_BYTES;
     if (!lay_out(player, err))
         return 0;

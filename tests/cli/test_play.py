@@ -218,6 +218,24 @@ def test_max_memory_is_kept_to(manager, megabytes):
     assert MOVE.match(m.ask("TURN 3,4"))  # it was not lost
 
 
+@pytest.mark.parametrize("info", ["timeout_turn 10000000000000", "timeout_turn 99999999999999999999", "time_left 9223372036854775807"])
+def test_time_without_end_is_used(manager, info):
+    m = manager()
+    assert m.ask("START 15") == "OK"
+    m.say(f"INFO {info}", "BEGIN")
+    assert not select.select([m.process.stdout], [], [], 1)[0]  # it thinks
+    m.say("END")
+    assert MOVE.match(m.hear())
+
+
+@pytest.mark.parametrize("limit", [10**13, 2**63 - 1, 10**30])
+def test_memory_without_end_is_enough(manager, limit):
+    m = manager("--simulations", 50)
+    assert m.ask("START 15") == "OK"
+    m.say(f"INFO max_memory {limit}")
+    assert MOVE.match(m.ask("BEGIN"))
+
+
 @pytest.mark.unsanitized
 def test_the_option_limits_memory_where_the_manager_does_not(manager):
     m = manager("--memory", "12M", "--time", "1s")
