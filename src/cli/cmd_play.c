@@ -133,6 +133,7 @@ static int serve(const struct values *v, struct opponent *o, struct tide_err *er
                                            .out = STDOUT_FILENO,
                                            .about = ABOUT,
                                            .only_board = o->net ? o->game.columns : 0,
+                                           .exact = o->game.exact,
                                            .simulations = v->simulations,
                                            .time_ns = v->time_ns,
                                            .memory_bytes = v->memory};

@@ -163,6 +163,7 @@ int tide_gomocup_serve(const struct tide_gomocup_service *service, struct tide_p
 {
     struct serving s = {.service = service, .player = player, .memory_bytes = -1};
     tide_gomocup_init(&s.gomocup, service->about, service->only_board);
+    s.gomocup.exact = service->exact;
     while (!s.ended && !s.gone) {
         if (hear(&s, err))
             return -1;

@@ -13,6 +13,7 @@ struct tide_gomocup_service {
     int in, out;
     const char *about;
     int only_board;       /* 0: any */
+    bool exact;           /* exactly five win, where the manager says nothing of a rule */
     int64_t simulations;  /* for a move, within the manager's time; 0: no limit */
     int64_t time_ns;      /* for a move, where the manager gives none; 0: no limit */
     int64_t memory_bytes; /* of the process, where the manager says nothing of max_memory; 0: no limit */

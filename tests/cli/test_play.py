@@ -236,6 +236,16 @@ def test_memory_without_end_is_enough(manager, limit):
     assert MOVE.match(m.ask("BEGIN"))
 
 
+def test_exactly_five_is_a_rule_until_the_manager_names_another(manager):
+    board = ["BOARD", *(f"{x},1,2" for x in (0, 1, 3, 4, 5, 2)), *(f"{x},{3 + x % 2 * 2},1" for x in range(6))]
+    m = manager("--exact", "--simulations", 50)
+    assert m.ask("START 15") == "OK"
+    m.say(*board)
+    assert MOVE.match(m.ask("DONE"))  # six are none
+    m.say("INFO rule 0", *board)
+    assert m.ask("DONE") == "ERROR the game is over"
+
+
 @pytest.mark.unsanitized
 def test_the_option_limits_memory_where_the_manager_does_not(manager):
     m = manager("--memory", "12M", "--time", "1s")
