@@ -224,7 +224,10 @@ static bool is_stray(const struct tide_floor *f, size_t i, double tall)
         if (k != i)
             near[n++] = k;
     double off = above_line(f, i, near[0], near[3]);
-    if (i + 1 == f->count) /* the last look may have seen the program end: one window is no end of a rise */
+    double alone = (f->x[i] - f->x[i - (i > 0)]) / (f->x[f->count - 1] - f->x[0]);
+    /* The last look may have seen the program end: one window is no end of a rise, unless it is far behind.
+     */
+    if (i + 1 == f->count && alone < TIDE_STRAY_LAST)
         off = fabs(off);
     double straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);
     return off > tall && fabs(above_line(f, near[1], near[0], near[3])) <= straight &&

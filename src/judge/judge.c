@@ -296,6 +296,7 @@ static void fill_ends(struct tide_judging *j)
         fitted ? tide_fit_value(&j->best, (v->x_last - v->start_x) / tide_judging_span(j)) : j->y[j->n - 1];
     if (v->shape == TIDE_SHAPE_STAIRCASE)
         v->floor_last = j->y[j->n - 1];
+    v->floor_last = fmin(v->floor_last, v->peak); /* whatever goes on behind the last window of the floor */
     v->growth_bytes = v->floor_last - v->floor_first;
 }
 

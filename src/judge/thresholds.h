@@ -30,6 +30,9 @@
 /* a single window a bump's height above the line of its neighbours, which lie on it to within this share of
  * that height, is a look that came late */
 #define TIDE_STRAY_STRAIGHT 0.25
+/* the last window alone below that line is a look at a program that ended, if it stands for less of the run
+ * than this: else the rise has stopped */
+#define TIDE_STRAY_LAST 0.2
 
 /* Warm-up: the first part of a run may be left out, up to this share. */
 #define TIDE_WARMUP_SHARE  0.10

@@ -743,6 +743,39 @@ static void a_last_look_that_is_low_does_not_change_the_rate(void **state)
     assert_true(fabs(v.slope / RATE - 1) < 0.01);
 }
 
+/* What a busy tracker saw of a cache that is full at step 200, as steps and MiB: of the second half of the
+ * run one look, which is level. */
+static void a_rise_that_has_stopped_at_the_last_look_is_no_leak(void **state)
+{
+    (void)state;
+    static const double looks[][2] = {{8, 9.7},    {11, 10.6},  {15, 11.9}, {18, 12.8}, {21, 13.7},
+                                      {33, 15.6},  {34, 17.8},  {53, 23.7}, {56, 24.7}, {58, 25.3},
+                                      {60, 25.9},  {63, 26.9},  {71, 29.3}, {86, 34.0}, {148, 53.4},
+                                      {183, 64.3}, {197, 69.4}, {366, 69.4}};
+    enum { LOOKS = sizeof looks / sizeof *looks };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = looks[i][0];
+        ys[i] = looks[i][1] * (1 << 20);
+    }
+    struct tide_verdict v = judge(input_of(LOOKS));
+    assert_int_not_equal(v.kind, TIDE_LEAK);
+    assert_true(v.growth_bytes <= 69.4 * (1 << 20));
+}
+
+/* Whatever the last window is taken for, more than was seen is not said. */
+static void a_leak_grew_by_no_more_than_was_seen(void **state)
+{
+    (void)state;
+    enum { LOOKS = 40 };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = (double)(i + 1 < LOOKS ? 10 * i : 10 * i + 60);
+        ys[i] = 1e8 + 1e6 * (double)(10 * (i + 1 < LOOKS ? i : LOOKS - 2));
+    }
+    struct tide_verdict v = judge(input_of(LOOKS));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(v.growth_bytes > 0 && v.floor_last <= ys[LOOKS - 2]);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -819,6 +852,8 @@ int main(void)
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
         cmocka_unit_test(a_leak_whose_last_window_is_low_has_not_stopped),
         cmocka_unit_test(a_last_look_that_is_low_does_not_change_the_rate),
+        cmocka_unit_test(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
+        cmocka_unit_test(a_leak_grew_by_no_more_than_was_seen),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),

@@ -217,7 +217,6 @@ static void a_job_does_not_leak_when_none_of_its_ranks_does(void **state)
     tide_assessment_free(a);
 }
 
-/* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
 /* A compiler that is called for one file after another, each growing to another size; one look in ten falls
  * between two of them. The verdict on all of them, with sizes that become larger by the step. */
 static enum tide_verdict_kind compiling(int64_t larger, char *text, size_t size)
@@ -253,6 +252,7 @@ static void processes_that_come_and_go_alike_are_spikes(void **state)
     assert_int_not_equal(compiling(20, text, sizeof text), TIDE_SPIKES);
 }
 
+/* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
 static void workers_that_leak_together_come_before_the_tree(void **state)
 {
     (void)state;
