@@ -191,6 +191,11 @@ static int most_slots(enum tide_dtype compute)
     return compute == TIDE_BF16 && tide_isa() >= TIDE_ISA_AMX ? 16 : 18;
 }
 
+static int step_of(int slots)
+{
+    return is_slow() ? 7 : slots < 3 ? 1 : 5;
+}
+
 /* 4200 x 32 numbers are enough for products of few rows (few.h). */
 static void slots_and_threads_change_no_bit(void **state)
 {
@@ -205,9 +210,7 @@ static void slots_and_threads_change_no_bit(void **state)
                 continue;
             request.rule.top_p = which ? 0.9 : 1;
             request.rule.temperature = which ? 0.8 : 1;
-            for (int slots = 1; slots <= most_slots((enum tide_dtype)compute); slots += is_slow()   ? 7
-                                                                                        : slots < 3 ? 1
-                                                                                                    : 5) {
+            for (int slots = 1; slots <= most_slots((enum tide_dtype)compute); slots += step_of(slots)) {
                 tide_threads_set(slots % 3 + 1);
                 struct model m = new_model(which ? &wide : &small, compute, slots, MOST_SEQUENCES);
                 struct outcome o = outcome_of(&m, &request);
