@@ -334,8 +334,9 @@ static int loop(struct screen *s, struct tide_err *err)
         if (s->dirty)
             draw(s);
         enum tide_term_event event = tide_term_wait(s->term, s->thinks ? 0 : IDLE_NS, -1, &key);
-        if (handle(s, event, key, err))
-            return -1;
+        for (; event != TIDE_TERM_NOTHING && !s->quits; event = tide_term_wait(s->term, 0, -1, &key))
+            if (handle(s, event, key, err))
+                return -1;
     }
     return 0;
 }

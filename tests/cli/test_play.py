@@ -487,6 +487,13 @@ def test_it_leaves_while_it_thinks(terminal):
     assert t.end() == 0
 
 
+def test_keys_do_not_wait_for_each_other_while_it_thinks(terminal):
+    t = start(terminal, "--board", 15, "--time", "100s", "--side", "second")
+    t.wait("X thinks")
+    t.keys("h" * 1000 + "q")
+    assert t.end(20) == 0  # with one key after each 30 ms of thinking it took 30 s
+
+
 def test_a_player_without_a_net_is_no_fool(tidemark):
     """Four in a row are made five, and the other's four are stopped."""
     board = "START 9\nBOARD\n{}DONE\n"
