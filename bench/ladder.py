@@ -34,7 +34,10 @@ def main():
     parser.add_argument("--simulations", type=int, default=64)
     parser.add_argument("--rollouts", type=int, default=1600)
     arguments = parser.parse_args()
-    at = {int(path.name.removeprefix("step-")): path for path in arguments.run.glob("step-*")}
+    strength = arguments.build / "bench/strength"
+    if not strength.exists():
+        parser.error(f"there is no '{strength}': 'make benches' builds it, and BUILD says where")
+    at = {int(path.name[5:]): path for path in arguments.run.glob("step-*") if path.name[5:].isdigit()}
     if not at:
         parser.error(f"there is no checkpoint in '{arguments.run}'")
     chosen = rungs(sorted(at), arguments.points)
@@ -46,7 +49,7 @@ def main():
     def play(match):
         step, check, other = match
         processor = processors.pop()  # a match is too small for several
-        made = subprocess.run(["taskset", "-c", str(processor), arguments.build / "bench/strength", at[step], check, str(arguments.games),
+        made = subprocess.run(["taskset", "-c", str(processor), strength, at[step], check, str(arguments.games),
                                str(arguments.simulations), at[other] if check == "match" else str(other)],
                               stdout=subprocess.PIPE, check=True)
         processors.append(processor)

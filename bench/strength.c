@@ -14,6 +14,7 @@
  */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "game/contest.h"
 #include "game/rollouts.h"
 #include "train/selfgames.h"
@@ -27,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2 };
+enum { SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2, MOST = 1 << 23 };
 
 static uint64_t seed = 1;
 
@@ -147,7 +148,7 @@ static struct results against_other(const struct tide_selfplay_player *net,
                                                   tide_selfplay_evaluator(other)};
     struct tide_selfgames_score score;
     struct tide_selfgames *table = tide_selfgames_place(game, &rule, &room, trees, records, NULL, rest);
-    if (tide_selfgames_match(table, both, games / 2, seed, NULL, &score))
+    if (tide_selfgames_match(table, both, (games + 1) / 2, seed, NULL, &score))
         no_number();
     free(trees);
     free(records);
@@ -220,9 +221,18 @@ static void print(const char *check, const struct tide_selfplay_player *player,
     tide_json_end(&json);
 }
 
+static void refuse(const char *why)
+{
+    fprintf(stderr, "strength: %s\n", why);
+    exit(2);
+}
+
 static int64_t number(int argc, char **argv, int at, int64_t usual)
 {
-    return argc > at ? strtoll(argv[at], NULL, 10) : usual;
+    int64_t value = usual;
+    if (argc > at && (tide_count_parse(argv[at], &value) || value < 1 || value > MOST))
+        refuse("GAMES, SIMULATIONS, ROLLOUTS and SEED are numbers from 1 to 8388608");
+    return value;
 }
 
 static struct tide_selfplay_player *open_run(const char *run)
@@ -239,6 +249,18 @@ static struct tide_selfplay_player *open_run(const char *run)
 static bool is_same(const struct tide_game *a, const struct tide_game *b)
 {
     return !strcmp(a->name, b->name) && a->columns == b->columns && a->exact == b->exact;
+}
+
+/* A check of another name or another game would play for ever, or something else. */
+static void check_game(const char *check, const struct tide_game *game)
+{
+    if (strcmp(check, "match") != 0 && strcmp(check, "rollouts") != 0 && strcmp(check, "perfect") != 0 &&
+        strcmp(check, "tactics") != 0)
+        refuse("CHECK is match, rollouts, perfect or tactics");
+    if (!strcmp(check, "perfect") && strcmp(game->name, "tictactoe") != 0)
+        refuse("perfect is for tictactoe");
+    if (!strcmp(check, "tactics") && strcmp(game->name, "gomoku") != 0)
+        refuse("tactics is for gomoku");
 }
 
 /* Games with one tree a side, or positions that it is asked. */
@@ -269,13 +291,12 @@ int main(int argc, char **argv)
         return 2;
     }
     struct tide_selfplay_player *player = open_run(argv[1]), *other = is_match ? open_run(argv[5]) : NULL;
+    check_game(argv[2], tide_selfplay_game(player));
     int64_t games = number(argc, argv, 3, 200), simulations = number(argc, argv, 4, 400);
     int64_t began = tide_clock_ns();
     seed = (uint64_t)number(argc, argv, 6, 1);
-    if (is_match && !is_same(tide_selfplay_game(player), tide_selfplay_game(other))) {
-        fputs("strength: the two are of different games\n", stderr);
-        return 2;
-    }
+    if (is_match && !is_same(tide_selfplay_game(player), tide_selfplay_game(other)))
+        refuse("the two are of different games");
     struct results r = is_match ? against_other(player, other, games, simulations)
                                 : alone(argv[2], player, games, simulations, number(argc, argv, 5, 1000));
     print(argv[2], player, other, &r, (double)(tide_clock_ns() - began) / TIDE_NS_PER_S);

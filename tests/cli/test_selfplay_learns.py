@@ -51,6 +51,14 @@ def test_a_match_tells_a_run_from_its_beginning(learned, tmp_path):
     assert played["lost"] == 0 and played["won"] + played["drawn"] == 200 and played["elo_low"] > 0, played
 
 
+@pytest.mark.parametrize("check", [("solver",), ("tactics", 2, 8), ("perfect", "many"), ("perfect", 0), ("perfect", 2, 0), ("rollouts", 2, 8, 0)])
+def test_a_check_that_cannot_be_made_is_refused(learned, check):
+    strength = learned(20, "--game", "tictactoe", "--steps", 1)
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        strength(*check)
+    assert refused.value.returncode == 2 and refused.value.stderr.startswith("strength: "), refused.value.stderr
+
+
 def test_connect_four_beats_plain_search_and_agrees_with_a_solver(learned):
     strength = learned(1800, "--game", "connect4", "--steps", 1000)
     played = strength("rollouts", 200, 1000, 1000)
