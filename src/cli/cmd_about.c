@@ -4,6 +4,8 @@
  */
 #include "cli/command.h"
 
+#include <string.h>
+
 static const struct tide_option no_options[] = {{0}};
 
 /* At most one operand, or -1. */
@@ -25,11 +27,24 @@ static int find_command(const struct tide_command_call *call, const struct tide_
     return call->count && !*ret_command ? -1 : 0;
 }
 
+/* "train lm" is two words. Takes the second one off, where it names a part of the first. */
+static const struct tide_command *take_part(struct tide_command_call *call)
+{
+    const struct tide_command *whole = call->count == 2 ? tide_command_find(call->operands[0], NULL) : NULL;
+    for (size_t i = 0; whole && whole->parts && whole->parts[i]; i++)
+        if (!strcmp(tide_command_task(whole->parts[i]), call->operands[1])) {
+            call->count = 1;
+            return whole->parts[i];
+        }
+    return NULL;
+}
+
 static int run_help(struct tide_command_call *call, struct tide_err *err)
 {
-    const struct tide_command *command = NULL;
+    const struct tide_command *part = take_part(call), *command = NULL;
     if (find_command(call, &command, err))
         return -1;
+    command = part ? part : command;
     if (command)
         tide_help_command(command, stdout);
     else
@@ -72,7 +87,8 @@ const struct tide_command tide_command_help = {
     .operands = ":commands",
     .summary = "list the commands, or show the help of one",
     .details = "Without COMMAND, lists the commands. With it, prints what 'tidemark COMMAND -h' prints.",
-    .examples = "tidemark help run",
+    .examples = "tidemark help run\n"
+                "tidemark help train lm",
     .options = no_options,
     .run = run_help,
 };

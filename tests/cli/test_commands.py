@@ -96,6 +96,12 @@ def test_dash_h_and_help_say_the_same_and_fit_a_terminal(tidemark, command):
     assert [line for line in filled if len(line) > 80 and not line.startswith(" ")] == []
 
 
+@pytest.mark.parametrize("task", ["lm", "grpo", "selfplay"])
+def test_help_knows_commands_of_two_words(tidemark, task):
+    assert tidemark("help", "train", task).out == tidemark("train", task, "-h").out != ""
+    assert tidemark("help", "train", task, task).code == tidemark("help", "play", task).code == 2
+
+
 @pytest.mark.parametrize("command", EVERY_COMMAND)
 def test_the_manual_has_the_options_that_help_has(tidemark, page, command):
     from_help = options_of_help(tidemark(command, "-h").out)
