@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from test_run import TIMEOUT, until
+from test_run import TIMEOUT
+from waiting import wait_for
 from test_terminal import is_status, script, terminal  # noqa: F401 (fixtures)
 
 # Prints numbered lines until the test makes the file `go`, 200 more, and says how it ended in the file `ended`.
@@ -61,12 +62,12 @@ def helper(tracker, name):
     def find():
         children = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
         return [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{name}\n"]
-    until(find, name)
+    wait_for(find, name)
     return find()[0]
 
 
 def ended(tmp_path):
-    until((tmp_path / "ended").exists, "the end of the program")
+    wait_for((tmp_path / "ended").exists, "the end of the program")
     return (tmp_path / "ended").read_text()
 
 
@@ -83,7 +84,7 @@ def assert_all_printed(text, how):
 def test_into_a_file(tracked, training, tmp_path):
     with open(tmp_path / "out", "w") as out:
         tracker = tracked(training(), stdout=out, stderr=out)
-    until(lambda: "step 50" in (tmp_path / "out").read_text(), "steps")
+    wait_for(lambda: "step 50" in (tmp_path / "out").read_text(), "steps")
     kill(tracker)
     (tmp_path / "go").touch()
     how = ended(tmp_path)
@@ -142,7 +143,7 @@ def test_what_outlives_an_interrupted_recording_goes_on_printing(tracked, script
                   "open('ended', 'w').write('printed 100')\n")
     tracker = tracked(prog, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert tracker.stdout.readline() == b"parent\n"
-    until(lambda: subprocess.run(["pgrep", "-P", str(tracker.pid), "-f", prog[1]], stdout=subprocess.DEVNULL).returncode
+    wait_for(lambda: subprocess.run(["pgrep", "-P", str(tracker.pid), "-f", prog[1]], stdout=subprocess.DEVNULL).returncode
           == 0, "the orphan to be the tracker's child")
     while tracker.poll() is None:  # the first signals may come before the tracker knows that the command has ended
         tracker.send_signal(signal.SIGINT)
@@ -192,7 +193,7 @@ def test_a_shell_gets_its_terminal_back_and_the_program_prints_on(terminal, bina
     (tmp_path / "go").touch()
     t.wait((tmp_path / "ended").exists, "the end of the program")
     t.wait_for(f"step {int(ended(tmp_path).split()[1]) - 1}")
-    until(lambda: not pathlib.Path(f"/proc/{keeper}").exists(), "the end of the keeper")
+    wait_for(lambda: not pathlib.Path(f"/proc/{keeper}").exists(), "the end of the keeper")
     t.send(b"exit\n")
     t.wait_end()
 
@@ -243,7 +244,7 @@ def test_nothing_is_lost_with_a_relay_that_waits_for_its_reader(tracked, script,
     tracker = tracked(prog, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     first = os.read(tracker.stdout.fileno(), 1)
     relay = helper(tracker, "output-relay")
-    until(lambda: pathlib.Path(f"/proc/{relay}/wchan").read_text() not in ("0", ""), "the relay to wait")
+    wait_for(lambda: pathlib.Path(f"/proc/{relay}/wchan").read_text() not in ("0", ""), "the relay to wait")
     os.kill(relay, signal.SIGKILL)
     block = bytes(range(256)) * 256
     assert first + tracker.stdout.read() == b"".join(i.to_bytes(4, "little") + block for i in range(100))

@@ -177,7 +177,7 @@ def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, e
 
 
 @pytest.mark.slow  # likewise test_selfgames
-def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_path, env):
+def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, tmp_path, env):
     words = [str(w) for w in (binary, "train", "selfplay", "--game", "connect4", "--simulations", 40, "--positions", 10**6, "--replay", 999,
                               "--steps", 9, "--match-games", 0, "--out", tmp_path / "run")]
     run = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -190,9 +190,11 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_pat
     run.send_signal(signal.SIGCONT)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 130 and "stopped in step 1 and saved it" in err, err
-    again = selfplay("--resume", tmp_path / "run", "--positions", 30, "--steps", 1, "--batch", 256, "--replay", 999, "--match-games", 0,
-                     "--games-at-once", 64, "--simulations", 40)
-    assert again.code == 0 and "resumed  after step 0" in again.out, again.err
+    run = subprocess.Popen([*words, "--resume", "auto"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: has(run, "SigCgt", signal.SIGINT))
+    run.kill()
+    out, err = run.communicate()
+    assert "resumed  after step 0" in out, err
 
 
 def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
