@@ -176,9 +176,10 @@ def test_a_bare_system_is_for_root(root, run, tmp_path):
 
 
 def test_an_old_processor_must_be_taken_for_what_it_is(tree, run, tmp_path):
-    """Two runs are shown a Nehalem, and two a Haswell; all four find AVX2."""
+    """As many runs are shown a Nehalem as a Haswell; all of them find AVX2."""
     (tmp_path / "qemu-x86_64").write_text("#!/bin/sh\necho 'tidemark: this processor has AVX2; products run'\n")
     (tmp_path / "qemu-x86_64").chmod(0o755)
     done = run(tree({}) / "tools" / "check", "old-processors", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    assert (done.out.splitlines()[-1], done.code) == ("2 passed, 2 failed", 1)
-    assert "training in f32 as Nehalem failed" in done.out and "Haswell failed" not in done.out
+    passed, failed = re.fullmatch(r"(\d+) passed, (\d+) failed", done.out.splitlines()[-1]).groups()
+    assert done.code == 1 and passed == failed != "0"
+    assert "lm in f32 as Nehalem failed" in done.out and "grpo as Nehalem failed" in done.out and "Haswell failed" not in done.out
