@@ -121,13 +121,13 @@ def test_a_run_of_another_game_or_task_is_refused(selfplay, tidemark, tmp_path):
     assert lm.code == 2 and len(lm.err.splitlines()) <= 2, lm.err
 
 
-@pytest.mark.parametrize("option, value, had", [("game", "connect4", "tictactoe"), ("net", "tiny", "plain:1x8"), ("games-at-once", 12, 6),
-                                                ("replay", 400, 300), ("replay", 200, 300), ("positions", 20, 40)])
-def test_what_a_run_cannot_go_on_with_is_named(selfplay, tmp_path, option, value, had):
+def test_what_a_run_cannot_go_on_with_is_named(selfplay, tmp_path):
     assert selfplay("--out", tmp_path / "run", "--steps", 8).code == 0  # more positions than the replay holds
-    other = selfplay("--out", tmp_path / "run", "--resume", "auto", "--steps", 9, f"--{option}", value)
-    assert other.code == 2 and f"made with --{option} {had}, and cannot go on with {value}" in other.err, other.err
-    assert f"leave --{option} out" in other.err and not other.out, other
+    for option, value, had in (("game", "connect4", "tictactoe"), ("net", "tiny", "plain:1x8"), ("games-at-once", 12, 6),
+                               ("replay", 400, 300), ("replay", 200, 300), ("positions", 20, 40)):
+        other = selfplay("--out", tmp_path / "run", "--resume", "auto", "--steps", 9, f"--{option}", value)
+        assert other.code == 2 and f"made with --{option} {had}, and cannot go on with {value}" in other.err, other.err
+        assert f"leave --{option} out" in other.err and not other.out, other
 
 
 def test_a_run_from_before_there_were_openings_goes_on_without(selfplay, tmp_path):
