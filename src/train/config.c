@@ -55,8 +55,10 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
 static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, struct tide_err *err)
 {
     const char *type = json_string_value(json_object_get(root, "model_type"));
+    if (type && !strcmp(type, TIDE_BOARDNET_TYPE))
+        return tide_err_set(err, "the model plays a board game ('tidemark play'); only gpt2 has text");
     if (type && strcmp(type, "gpt2") != 0)
-        return tide_err_set(err, "the model is of type '%s'; only gpt2 can be trained", TIDE_SHOWN(type, 64));
+        return tide_err_set(err, "the model is of type '%s'; only gpt2 is known", TIDE_SHOWN(type, 64));
     if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
         return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is known",
                             TIDE_SHOWN(c->activation, 64));

@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 
+/* What a config.json of a net for board games has for model_type. */
+#define TIDE_BOARDNET_TYPE "tidemark-boardnet"
+
 /* "tiny", "small", "medium", "large", "gpt2". The vocabulary is set by the data except for gpt2. -1: no such
  * preset, with the nearest name as a hint. */
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err);

@@ -7,6 +7,7 @@
 #include "rt/cpu/pages.h"
 #include "rt/cpu/threads.h"
 #include "tidemark.h"
+#include "train/config.h"
 #include "train/netplayer.h"
 #include "train/rival.h"
 #include "train/selfgames.h"
@@ -543,7 +544,7 @@ static void write_config(const struct selfplay *p, FILE *out)
     struct tide_json json;
     tide_json_init(&json, out, false);
     tide_json_object(&json, NULL);
-    tide_json_text(&json, "model_type", "tidemark-boardnet");
+    tide_json_text(&json, "model_type", TIDE_BOARDNET_TYPE);
     tide_json_text(&json, "game", s->game);
     tide_json_integer(&json, "columns", p->game.columns);
     tide_json_integer(&json, "rows", p->game.rows);

@@ -119,6 +119,8 @@ def test_a_run_of_another_game_or_task_is_refused(selfplay, tidemark, tmp_path):
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["step-00000001"]
     lm = tidemark("train", "lm", "--resume", tmp_path / "run", "--steps", 1)
     assert lm.code == 2 and len(lm.err.splitlines()) <= 2, lm.err
+    text = tidemark("sample", tmp_path / "run")
+    assert text.code == 2 and "tidemark play" in text.err, text.err
 
 
 def test_what_a_run_cannot_go_on_with_is_named(selfplay, tmp_path):
