@@ -40,11 +40,16 @@ def only_recording(folder):
     return found[0]
 
 
-def alive(pid):
+def state(pid):
+    """As in /proc/PID/stat; X: it is gone."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"
+
+
+def alive(pid):
+    return state(pid) not in "ZX"
 
 
 @pytest.fixture
@@ -414,12 +419,10 @@ def test_orphans_are_reaped(start, python, tmp_path):
     assert p.stdout.readline() == b"forked\n"
 
     def zombies():
-        found = 0
-        for child in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split():
-            found += pathlib.Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-        return found
+        children = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()
+        return [child for child in children if state(child) == "Z"]
 
-    wait_for(lambda: zombies() == 0, "no zombies")
+    wait_for(lambda: not zombies(), "no zombies")
     p.terminate()
     assert p.wait(TIMEOUT) == 128 + signal.SIGTERM
 

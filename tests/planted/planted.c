@@ -43,7 +43,7 @@ static void lose_in_threads(void)
 static void pass_heap(void)
 {
     char *volatile block = calloc(1, SIZE); /* else some compilers know its size, and another finds it */
-    block[size] = 1;
+    *(volatile char *)&block[size] = 1;
     free(block);
 }
 
