@@ -287,8 +287,9 @@ def plateau(outcome: Outcome, items: int) -> Iterator[Finding]:
 def broken_vision(outcome: Outcome, items: int) -> Iterator[Finding]:
     verdict = outcome.verdict
     yield from plateau(outcome, items)
-    yield is_true("spikes", "5 or 6, in validation, all back", 5 <= verdict["spikes"]["count"] <= 7
-                  and verdict["spikes"]["phase"] == "validation" and verdict["spikes"]["returned"] == verdict["spikes"]["count"])
+    count, back, phase = (verdict["spikes"][k] for k in ("count", "returned", "phase"))
+    yield Finding("spikes", "5 to 7 in validation, all back", f"{count} in {phase}, {back} back",
+                  5 <= count <= 7 and phase == "validation" and back == count)
     yield says("others", r"6 x compile_worker.*steady", verdict["others"] or "")
     kept = [c for c in outcome.blame()["culprits"] if c["bounded"]][:1]
     yield blames(kept, "cases/002/vision.py", "np.asarray(image.resize((EDGE, EDGE))")
