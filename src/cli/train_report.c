@@ -195,6 +195,18 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
         add(line, " flat");
 }
 
+static void add_number(char line[static LINE], const struct tide_task_number *n)
+{
+    enum { MANY = 10000 }; /* of more, no digit is left out */
+    char text[TIDE_UNITS_TEXT];
+    if (n->is_share)
+        add(line, "  %s %.1f %%", n->label, 100 * n->value);
+    else if (n->value >= MANY)
+        add(line, "  %s %s", n->label, tide_count_text(n->value, text));
+    else
+        add(line, "  %s %.4g", n->label, n->value);
+}
+
 static void write_line(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
@@ -204,8 +216,7 @@ static void write_line(char line[static LINE], const struct tide_train_view *vie
     for (int i = 0; i < p->task->number_count; i++) {
         const struct tide_task_number *n = &p->task->numbers[i];
         if (n->label && !isnan(n->value))
-            add(line, n->is_share ? "  %s %.1f %%" : "  %s %.4g", n->label,
-                n->is_share ? 100 * n->value : n->value);
+            add_number(line, n);
     }
     add(line, "  %s %s", tide_count_text(p->tokens_per_second, text), p->task->kind->rate_label);
     if (!isnan(p->peak_share))
