@@ -176,7 +176,7 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
     if (tide_gpt_build_decoder(m->graph, &m->config, 1, m->window, &decoder, err) ||
-        tide_cpu_device_new(false, &m->device, err) ||
+        tide_checkpoint_check(m->path, m->graph, err) || tide_cpu_device_new(false, &m->device, err) ||
         tide_plan_make(m->graph, m->device, &none, &plan, err) || check_room(&plan, err) ||
         tide_machine_new(m->graph, m->device, &plan, &m->machine, err) ||
         (m->base[0] && tide_checkpoint_load_base(m->base, m->graph, m->machine, err)) ||

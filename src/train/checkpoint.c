@@ -593,12 +593,25 @@ int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, 
     return status;
 }
 
+static enum tide_checkpoint_file file_of(const struct tide_graph *graph)
+{
+    return graph->trained < graph->parameters ? TIDE_CHECKPOINT_ADAPTERS : TIDE_CHECKPOINT_MODEL;
+}
+
+int tide_checkpoint_check(const char *path, const struct tide_graph *graph, struct tide_err *err)
+{
+    struct tide_safetensors weights;
+    if (open_and_check(path, file_of(graph), graph, &weights, err))
+        return -1;
+    tide_safetensors_close(&weights);
+    return 0;
+}
+
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err)
 {
     struct tide_safetensors weights, state = {.fd = -1};
-    enum tide_checkpoint_file which =
-        graph->trained < graph->parameters ? TIDE_CHECKPOINT_ADAPTERS : TIDE_CHECKPOINT_MODEL;
+    enum tide_checkpoint_file which = file_of(graph);
     if (open_and_check(path, which, graph, &weights, err))
         return -1;
     int status = optimizer ? open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, &state, err) : 0;

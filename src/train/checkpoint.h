@@ -66,6 +66,9 @@ int tide_checkpoint_read(const char *path, struct tide_checkpoint_state *state, 
 int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_writer *write, void *context,
                           struct tide_err *err);
 
+/* Whether its weights match the model: for asking before memory is taken that a lying file names. */
+int tide_checkpoint_check(const char *path, const struct tide_graph *graph, struct tide_err *err);
+
 /* Into a machine of the same model. optimizer: false for weights alone. A file that does not match the model
  * is refused, by the name of the first tensor that does not, before anything is overwritten. */
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,

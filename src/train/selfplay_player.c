@@ -58,7 +58,7 @@ static int load(struct tide_selfplay_player *p, const char *run, struct tide_err
     if (!p->graph)
         return tide_err_set(err, "out of memory for the net");
     if (tide_netplayer_build(p->graph, &config, "", batches, 2, &p->net, err) ||
-        tide_cpu_device_new(false, &p->device, err) ||
+        tide_checkpoint_check(path, p->graph, err) || tide_cpu_device_new(false, &p->device, err) ||
         tide_plan_make(p->graph, p->device, &none, &p->plan, err) ||
         tide_machine_new(p->graph, p->device, &p->plan, &p->machine, err) ||
         tide_checkpoint_load(path, p->graph, p->machine, false, err))

@@ -1,8 +1,10 @@
 """`tidemark play`: the protocol of tournament managers over real pipes, and the board on a real terminal."""
 
+import json
 import os
 import re
 import select
+import shutil
 import subprocess
 import time
 
@@ -503,3 +505,19 @@ def test_a_player_without_a_net_is_no_fool(tidemark):
     other = "".join(f"{x},4,2\n" for x in range(1, 5)) + "0,4,1\n" + "".join(f"{x},8,1\n" for x in (0, 4))
     done = tidemark(*GOMOCUP, "--simulations", 300, stdin=board.format(other))
     assert done.out.splitlines()[1] == "5,4"
+
+
+def test_a_run_that_names_a_larger_net_is_refused_before_memory_is_taken(binary, env, runs, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(runs("gomoku", "--board", 9), run)
+    state = next(run.glob("step-*/state.json"))
+    settings = json.loads(state.read_text())
+    settings["net"] = "plain:40x512"
+    state.write_text(json.dumps(settings))
+    argv = [binary, "play", run, "--protocol", "gomocup"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env) as process:
+        said = process.stderr.read().decode()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 2 and "model.safetensors" in said, said
+    assert used.ru_maxrss < 300 * 1024  # KiB; the net's weights alone are 760 MB
