@@ -288,8 +288,9 @@ def broken_vision(outcome: Outcome, items: int) -> Iterator[Finding]:
     verdict = outcome.verdict
     yield from plateau(outcome, items)
     count, back, phase = (verdict["spikes"][k] for k in ("count", "returned", "phase"))
-    yield Finding("spikes", "5 to 7 in validation, all back", f"{count} in {phase}, {back} back",
-                  5 <= count <= 7 and phase == "validation" and back == count)
+    goes_on = "the last one going on at the end" in outcome.said  # the last validation ends with the program
+    yield Finding("spikes", "5 to 7 in validation, all back", f"{count} in {phase}, {back} back{', one goes on' if goes_on else ''}",
+                  5 <= count <= 7 and phase == "validation" and back == count - goes_on)
     yield says("others", r"6 x compile_worker.*steady", verdict["others"] or "")
     kept = [c for c in outcome.blame()["culprits"] if c["bounded"]][:1]
     yield blames(kept, "cases/002/vision.py", "np.asarray(image.resize((EDGE, EDGE))")
