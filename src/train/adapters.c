@@ -42,22 +42,43 @@ int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct
 
 /* ---- PEFT's file */
 
+/* Whether a field says anything: PEFT writes all of them, those that are not used as null, false or empty. */
+static bool is_used(const json_t *field)
+{
+    return field && !json_is_null(field) && !json_is_false(field) &&
+           !(json_is_object(field) && !json_object_size(field)) &&
+           !(json_is_array(field) && !json_array_size(field));
+}
+
+/* Adapters that begin as others do are of a model that was changed for them. */
+static bool leaves_model(const json_t *init)
+{
+    static const char *const kinds[] = {"gaussian", "eva", "orthogonal"};
+    const char *kind = json_string_value(init);
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kind, kinds[i]))
+            return true;
+    return !kind;
+}
+
+/* What would compute something else. */
 static int refuse(const json_t *root, struct tide_err *err)
 {
-    static const char *const flags[] = {"use_rslora", "use_dora"};
+    static const char *const fields[] = {"use_rslora",   "use_dora",        "alpha_pattern",
+                                         "rank_pattern", "modules_to_save", "alora_invocation_tokens"};
     const char *type = json_string_value(json_object_get(root, "peft_type")),
                *bias = json_string_value(json_object_get(root, "bias"));
+    const json_t *init = json_object_get(root, "init_lora_weights");
     if (!type || strcmp(type, "LORA") != 0)
         return tide_err_set(err, "the adapters are not of peft_type LORA");
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (json_is_true(json_object_get(root, flags[i])))
-            return tide_err_set(err, "the adapters need %s, which is not known", flags[i]);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (is_used(json_object_get(root, fields[i])))
+            return tide_err_set(err, "the adapters need %s, which is not known", fields[i]);
     if (bias && strcmp(bias, "none") != 0)
         return tide_err_set(err, "the adapters train biases; only bias 'none' is known");
-    const json_t *ranks = json_object_get(root, "rank_pattern"),
-                 *saved = json_object_get(root, "modules_to_save");
-    if (json_object_size(ranks) || json_array_size(saved))
-        return tide_err_set(err, "the adapters have ranks or modules of their own, which are not known");
+    if (!leaves_model(init))
+        return tide_err_set(err, "the adapters need init_lora_weights '%s', which is not known",
+                            TIDE_SHOWN(json_string_value(init), 64));
     return 0;
 }
 

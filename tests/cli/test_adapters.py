@@ -101,10 +101,14 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     for change, words in [
         ({"peft_type": "IA3"}, "peft_type LORA"), ({"use_dora": True}, "use_dora"), ({"r": 0}, "rank"), ({"r": 5}, "lora_A.weight"),
         ({"target_modules": ["q_proj"]}, "on a layer that GPT-2 has not"), ({"target_modules": []}, "no target_modules"), ({"bias": "all"}, "biases"),
-        ({"base_model_name_or_path": "/nowhere"}, "/nowhere"),
+        ({"base_model_name_or_path": "/nowhere"}, "/nowhere"), ({"alpha_pattern": {"c_attn": 9}}, "alpha_pattern"), ({"rank_pattern": {"c_fc": 1}}, "rank_pattern"),
+        ({"init_lora_weights": "pissa_niter_4"}, "'pissa_niter_4'"), ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens"),
     ]:  # fmt: skip
         (loose / "adapter_config.json").write_text(json.dumps(good | change))
         refused(train("--resume", "loose", "--steps", 3), words)
+    unused = {"alpha_pattern": {}, "rank_pattern": None, "init_lora_weights": "gaussian", "layers_to_transform": None, "modules_to_save": [], "lora_bias": False}
+    (loose / "adapter_config.json").write_text(json.dumps(good | unused))
+    assert train("--resume", "loose", "--steps", 3).code == 0
     (loose / "adapter_config.json").write_text("{")
     refused(train("--resume", "loose", "--steps", 3), "not JSON")
 

@@ -586,8 +586,10 @@ def test_weights_that_lie_are_refused(train, tmp_path):
         return struct.pack("<Q", len(text)) + text + good[8 + length:]
 
     begin, end = header[first]["data_offsets"]
+    without_scales = {name: ({**entry, "dtype": "I8"}, data[::4]) for name, (entry, data) in tensors_of(good).items()}
     for data, words in (
         (b"", "too short"),
+        (safetensors_of(without_scales), "numbers of type I8"),
         (good[:100], "its header does not fit"),
         (good[:-1000], "outside the file"),
         (good + b"more", "more in it than its tensors"),
