@@ -126,7 +126,8 @@ static void release_model(struct model *m)
 /* The checkpoint's own, or what lies in the directory that was named. */
 static int find_vocabulary(struct model *m, const char *dir, struct tide_err *err)
 {
-    if (tide_vocabulary_new(m->path, m->config.vocabulary, &m->vocabulary, err))
+    const char *own = tide_language_vocabulary_in(m->path, m->base);
+    if (tide_vocabulary_new(own, m->config.vocabulary, &m->vocabulary, err))
         return -1;
     if (tide_vocabulary_kind(m->vocabulary) != TIDE_VOCABULARY_NUMBERS || !strcmp(m->path, dir))
         return 0;

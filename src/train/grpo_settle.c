@@ -80,7 +80,8 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
     if (!o->prompts && tide_data_open(&source, &g->sums, err))
         return -1;
     if (from[0])
-        return tide_vocabulary_new(from, config->vocabulary, &g->language.vocabulary, err);
+        return tide_vocabulary_new(tide_language_vocabulary_in(from, g->language.base), config->vocabulary,
+                                   &g->language.vocabulary, err);
     if (!o->prompts) {
         config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
         return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);

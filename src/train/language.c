@@ -43,6 +43,11 @@ int tide_language_read(const char *path, struct tide_gpt_config *ret_config,
     return 0;
 }
 
+const char *tide_language_vocabulary_in(const char *path, const char *base)
+{
+    return base[0] && !tide_vocabulary_is_in(path) ? base : path;
+}
+
 static int settle_shape(struct tide_language *l, const struct tide_language_options *o, struct tide_err *err)
 {
     struct tide_gpt_config asked;

@@ -32,6 +32,10 @@ struct tide_language {
 int tide_language_read(const char *path, struct tide_gpt_config *ret_config,
                        char ret_base[static TIDE_LANGUAGE_PATH], struct tide_err *err);
 
+/* Where its vocabulary lies. Adapters from elsewhere come without, and have that of the model that they
+ * adapt. */
+const char *tide_language_vocabulary_in(const char *path, const char *base);
+
 /* from: NULL: a new model. stored: as matrices will lie in memory. */
 int tide_language_settle(struct tide_language *language, const struct tide_language_options *options,
                          const char *from, enum tide_dtype stored, struct tide_err *err);

@@ -42,18 +42,19 @@ static int open_data(struct lm *lm, const char *resumed, uint64_t seed, struct t
 {
     const struct tide_lm_options *o = &lm->options;
     struct tide_gpt_config *config = &lm->language.config;
+    const char *learned = resumed ? tide_language_vocabulary_in(resumed, lm->language.base) : NULL;
     struct tide_data_source source = {.path = o->data,
                                       .seed = seed,
                                       .sequence = o->settings.sequence,
                                       .vocabulary = config->vocabulary,
                                       .tell = o->tell};
-    if (tide_vocabulary_tokenizer(o->tokenizer, resumed, config->vocabulary, &source.tokenizer, err) ||
+    if (tide_vocabulary_tokenizer(o->tokenizer, learned, config->vocabulary, &source.tokenizer, err) ||
         tide_data_open(&source, &lm->data, err))
         return -1;
     if (!config->vocabulary)
         config->vocabulary = tide_data_vocabulary(lm->data);
     if (tide_vocabulary_of_data(lm->data, &lm->language.vocabulary, err) ||
-        (resumed && tide_language_check(&lm->language, resumed, err)))
+        (learned && tide_language_check(&lm->language, learned, err)))
         return -1;
     return tide_config_check(config, err);
 }

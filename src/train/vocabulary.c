@@ -116,6 +116,16 @@ int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **
     return 0;
 }
 
+bool tide_vocabulary_is_in(const char *dir)
+{
+    static const char *const names[] = {"vocabulary.json", "tokenizer.json", "vocab.json"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path && !access(path, F_OK))
+            return true;
+    return false;
+}
+
 void tide_vocabulary_free(struct tide_vocabulary *v)
 {
     if (!v)

@@ -26,6 +26,8 @@ void tide_vocabulary_write(const struct tide_vocabulary *vocabulary, FILE *out);
 /* Of a model with so many tokens, from the directory that holds its weights. Caller frees. */
 int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err);
+/* Whether a directory has files that one is read from. */
+bool tide_vocabulary_is_in(const char *dir);
 /* Of data, which must outlive it. */
 int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
                             struct tide_err *err);

@@ -109,6 +109,8 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     unused = {"alpha_pattern": {}, "rank_pattern": None, "init_lora_weights": "gaussian", "layers_to_transform": None, "modules_to_save": [], "lora_bias": False}
     (loose / "adapter_config.json").write_text(json.dumps(good | unused))
     assert train("--resume", "loose", "--steps", 3).code == 0
+    (tmp_path / "other.txt").write_text("other symbols, " * 99)
+    refused(train("--resume", "loose", "--steps", 3, "--data", "other.txt"), "other symbols than those of this data")
     (loose / "adapter_config.json").write_text("{")
     refused(train("--resume", "loose", "--steps", 3), "not JSON")
 
@@ -163,5 +165,4 @@ def test_peft_opens_ours_and_ours_opens_peft(train, base, tidemark, peft, tmp_pa
     model.save_pretrained(sys.argv[2])
     print(json.dumps(greedy(model, json.loads(sys.argv[3]))))
     """, model, tmp_path / "from peft", prompt)  # fmt: skip
-    (tmp_path / "from peft/vocabulary.json").write_bytes((newest / "vocabulary.json").read_bytes())
     assert theirs == said(tidemark, "from peft", symbols, text)

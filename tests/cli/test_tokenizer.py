@@ -152,6 +152,21 @@ def test_a_model_is_trained_on_in_its_own_tokens(tidemark, model, tmp_path):
     assert document["prompt_tokens"] == len(family("gpt2")["ids"][REFERENCE["texts"].index(text)]) + 1
 
 
+def test_adapters_without_a_tokenizer_have_that_of_their_model(tidemark, model, tmp_path):
+    """As PEFT saves them: two files, one of which says where the model is."""
+    assert tidemark(*TRAIN, "--resume", "model", "--adapt", "lora:2", "--data", "corpus.txt", "--out", "tuned").code == 0
+    (tmp_path / "loose").mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(tmp_path / "tuned/step-00000002" / name, tmp_path / "loose")
+    done = tidemark(*TRAIN, "--resume", "loose", "--data", "corpus.txt", "--out", "on")
+    assert done.code == 0 and " tokens of tokenizer.json;" in done.out.splitlines()[0], done.err
+    assert (tmp_path / "on/step-00000002/tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    assert tidemark("sample", "loose", "--prompt", "x" + END, "--tokens", 0, "--json").json["vocabulary"] == "pairs"
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "x"}\n')
+    done = tidemark("train", "grpo", "--model", "loose", "--prompts", "prompts.jsonl", "--reward", "cat", "--new-tokens", 4, "--dry-run")
+    assert done.code == 0 and " tokens of tokenizer.json;" in done.out.splitlines()[0], done.err
+
+
 def test_a_run_goes_on_with_its_own_tokenizer_alone(tidemark, tokenizer, model, tmp_path):
     before = contents(tmp_path / "first/step-00000002", "model.safetensors", "state.json")
     again = ("train", "lm", "--data", "corpus.txt", "--resume", "auto", "--out", "first", "--steps", 4, "--threads", 1)
