@@ -121,6 +121,9 @@ struct tide_graph {
     bool streams;           /* likewise, and are streamed: no program that trains may read them */
     bool is_guest;          /* likewise, and are another model's: guests */
     const char *prefix;     /* of parameters' names in files; NULL: none */
+    /* Other tensors that files of such a model may have: names or, from a '.' on, ends of names; then NULL.
+     * NULL: there are none. */
+    const char *const *beside;
     bool failed;
     struct tide_err err;
 };

@@ -388,17 +388,16 @@ int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_wr
 
 /* ---- loading */
 
-/* What is in files of others beside the parameters: masks, and the head where it is the embedding. */
-static bool is_no_parameter(const char *name)
+/* What files of others have beside the parameters. */
+static bool is_beside(const struct tide_graph *graph, const char *name)
 {
     size_t len = strlen(name);
-    const char *const ends[] = {".attn.bias", ".attn.masked_bias"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t end = strlen(ends[i]);
-        if (len >= end && !strcmp(name + len - end, ends[i]))
+    for (const char *const *other = graph->beside; other && *other; other++) {
+        size_t end = strlen(*other);
+        if (**other == '.' ? len >= end && !strcmp(name + len - end, *other) : !strcmp(name, *other))
             return true;
     }
-    return !strcmp(name, "lm_head.weight");
+    return false;
 }
 
 int tide_checkpoint_tensors(const struct tide_graph *graph)
@@ -459,17 +458,18 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
 }
 
 /* A name as it is in files whose tensors have no prefix. */
-static const char *bare_name(const char *name)
+static const char *bare_name(const struct tide_graph *graph, const char *name)
 {
-    size_t prefix = strlen(TIDE_GPT_PREFIX);
-    return strncmp(name, TIDE_GPT_PREFIX, prefix) != 0 ? name : name + prefix;
+    size_t prefix = graph->prefix ? strlen(graph->prefix) : 0;
+    return prefix && !strncmp(name, graph->prefix, prefix) ? name + prefix : name;
 }
 
 /* With the prefix, or without as in others' files. */
-static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name)
+static const struct tide_safetensor *find_tensor(const struct tide_graph *graph,
+                                                 const struct tide_safetensors *file, const char *name)
 {
     const struct tide_safetensor *found = tide_safetensors_find(file, name);
-    return found ? found : tide_safetensors_find(file, bare_name(name));
+    return found ? found : tide_safetensors_find(file, bare_name(graph, name));
 }
 
 static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
@@ -481,13 +481,14 @@ static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
         snprintf(to + used, size - used, ")");
 }
 
-int tide_checkpoint_pick(const struct tide_safetensors *file, const struct tide_safetensor_source *t,
-                         const struct tide_safetensor **ret_found, struct tide_err *err)
+int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safetensors *file,
+                         const struct tide_safetensor_source *t, const struct tide_safetensor **ret_found,
+                         struct tide_err *err)
 {
     char there[96], wanted[96];
-    const struct tide_safetensor *found = find_tensor(file, t->name);
+    const struct tide_safetensor *found = find_tensor(graph, file, t->name);
     const char *adapted = strstr(t->name, TIDE_CHECKPOINT_ADAPTING);
-    const char *name = bare_name(adapted ? adapted + strlen(TIDE_CHECKPOINT_ADAPTING) : t->name);
+    const char *name = bare_name(graph, adapted ? adapted + strlen(TIDE_CHECKPOINT_ADAPTING) : t->name);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
         return tide_err_set(err, "the model has a tensor '%s' %s and the file has none", name, wanted);
@@ -507,7 +508,7 @@ static bool is_known(const struct tide_graph *graph, enum tide_checkpoint_file w
     struct tide_safetensor_source source;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
         if (tide_checkpoint_tensor(graph, NULL, which, i, &source) &&
-            (!strcmp(source.name, name) || !strcmp(bare_name(source.name), name)))
+            (!strcmp(source.name, name) || !strcmp(bare_name(graph, source.name), name)))
             return true;
     return false;
 }
@@ -522,15 +523,15 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++) {
         if (!tide_checkpoint_tensor(graph, NULL, which, i, &source))
             continue;
-        if (tide_checkpoint_pick(file, &source, &found, err))
+        if (tide_checkpoint_pick(graph, file, &source, &found, err))
             return -1;
         wanted++;
     }
     for (size_t i = 0; i < file->count; i++)
-        beside += is_no_parameter(file->tensors[i].name);
+        beside += is_beside(graph, file->tensors[i].name);
     for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
         const char *name = file->tensors[i].name;
-        if (!is_no_parameter(name) && !is_known(graph, which, name))
+        if (!is_beside(graph, name) && !is_known(graph, which, name))
             return tide_err_set(err, "the file has a tensor '%s' and the model has none",
                                 TIDE_SHOWN(name, 160));
     }
@@ -550,8 +551,9 @@ static int open_and_check(const char *path, enum tide_checkpoint_file which, con
 }
 
 /* A few rows at a time go from the file to the device. */
-static int read_tensor(const struct tide_safetensors *file, const struct tide_safetensor_source *to,
-                       struct tide_machine *machine, struct tide_err *err)
+static int read_tensor(const struct tide_graph *graph, const struct tide_safetensors *file,
+                       const struct tide_safetensor_source *to, struct tide_machine *machine,
+                       struct tide_err *err)
 {
     enum { WINDOW = 1 << 20 };
     int64_t columns = to->rank ? to->dims[to->rank - 1] : 1, rows = 1, count;
@@ -563,7 +565,7 @@ static int read_tensor(const struct tide_safetensors *file, const struct tide_sa
     int status = window ? 0 : tide_err_set(err, "out of memory");
     for (int64_t first = 0; !status && first < rows; first += count) {
         count = rows - first < most ? rows - first : most;
-        struct tide_safetensor some = tide_safetensor_rows(find_tensor(file, to->name), first, count);
+        struct tide_safetensor some = tide_safetensor_rows(find_tensor(graph, file, to->name), first, count);
         status = tide_safetensors_read_as(file, &some, to->dtype, window, err);
         if (!status)
             tide_machine_write(machine, to->place + (size_t)first * row, window, (size_t)count * row);
@@ -577,7 +579,8 @@ static int read_file(const struct tide_safetensors *file, const struct tide_grap
 {
     struct tide_safetensor_source to;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
-        if (tide_checkpoint_tensor(graph, machine, which, i, &to) && read_tensor(file, &to, machine, err))
+        if (tide_checkpoint_tensor(graph, machine, which, i, &to) &&
+            read_tensor(graph, file, &to, machine, err))
             return -1;
     return 0;
 }

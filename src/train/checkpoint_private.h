@@ -5,7 +5,6 @@
 #define TIDE_CHECKPOINT_PRIVATE_H
 
 #include "train/checkpoint.h"
-#include "train/gpt.h"
 #include "train/safetensors.h"
 #include "train/tokenizer.h"
 
@@ -68,7 +67,8 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
 
 /* The tensor of a file that a model wants, with its prefix or without as in others' files. Borrowed. -1 with
  * a sentence: there is none of that name and shape, or of a type that it can be had in. */
-int tide_checkpoint_pick(const struct tide_safetensors *file, const struct tide_safetensor_source *wanted,
+int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safetensors *file,
+                         const struct tide_safetensor_source *wanted,
                          const struct tide_safetensor **ret_found, struct tide_err *err);
 
 enum { TIDE_CHECKPOINT_NAME = 48 };

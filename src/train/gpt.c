@@ -115,8 +115,11 @@ static int blocks(struct maker *m, int x)
 
 static struct maker maker_of(struct tide_graph *graph, const struct tide_gpt_config *config)
 {
+    /* Of Hugging Face's files: masks, and the head where it is the embedding. */
+    static const char *const beside[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight", NULL};
     graph->freezes |= config->adapter_rank > 0;
-    graph->prefix = TIDE_GPT_PREFIX;
+    graph->prefix = "transformer.";
+    graph->beside = beside;
     return (struct maker){.graph = graph,
                           .config = config,
                           .prefix = "",

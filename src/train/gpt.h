@@ -7,9 +7,6 @@
 #include "rt/machine.h"
 #include "train/policy.h"
 
-/* Of its parameters' names in Hugging Face's files. */
-#define TIDE_GPT_PREFIX "transformer."
-
 /* Linear layers that have an adapter, by what PEFT calls them. */
 enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
 

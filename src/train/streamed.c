@@ -53,10 +53,11 @@ static int find_one(struct tide_streamed *s, const char *prefix, int tensor, str
     size_t skipped = strlen(prefix);
     TIDE_CHECK(strncmp(t->name, prefix, skipped), ==, 0);
     memcpy(wanted.dims, t->dims, sizeof t->dims);
-    snprintf(wanted.name, sizeof wanted.name, TIDE_GPT_PREFIX "%s", t->name + skipped);
+    snprintf(wanted.name, sizeof wanted.name, "%s%s", s->graph->prefix ? s->graph->prefix : "",
+             t->name + skipped);
     if (t->dtype != TIDE_F32 && t->dtype != TIDE_BF16)
         return tide_err_set(err, "tensor '%s' can be streamed as f32 or bf16", t->name + skipped);
-    return tide_checkpoint_pick(&s->file, &wanted, &s->tensors[tensor].from, err);
+    return tide_checkpoint_pick(s->graph, &s->file, &wanted, &s->tensors[tensor].from, err);
 }
 
 /* They are read in the order in which the model made them, again and again. */
