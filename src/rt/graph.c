@@ -145,7 +145,7 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
     struct tide_tensor *tensor = &graph->tensors[graph->tensor_count];
     *tensor = (struct tide_tensor){
         .role = role, .dtype = dtype, .rank = rank, .block = graph->open_block, .producer = -1};
-    tensor->frozen = (role == TIDE_PARAMETER && graph->freezes) || role == TIDE_GUEST;
+    tensor->frozen = (role == TIDE_PARAMETER && graph->freezes) || role == TIDE_BORROWED;
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     for (int i = 0; i < rank; i++)
         tensor->dims[i] = dims[i];
@@ -176,9 +176,9 @@ static int make_parameter(struct tide_graph *graph, uint64_t key, const char *na
                           const int64_t *dims)
 {
     enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
-    enum tide_tensor_role role = graph->streams    ? TIDE_STREAMED
-                                 : graph->is_guest ? TIDE_GUEST
-                                                   : TIDE_PARAMETER;
+    enum tide_tensor_role role = graph->streams   ? TIDE_STREAMED
+                                 : graph->borrows ? TIDE_BORROWED
+                                                  : TIDE_PARAMETER;
     if (dtype == TIDE_I8 && role == TIDE_PARAMETER && !graph->freezes)
         return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
     int tensor = tide_graph_tensor(graph, name, role, dtype, rank, dims);

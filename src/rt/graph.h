@@ -55,7 +55,7 @@ enum tide_tensor_role {
     TIDE_INPUT,     /* filled by the caller before a program runs */
     TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache, folded weights */
     TIDE_STREAMED,  /* learned before and kept elsewhere: a program that reads it asks for it (machine.h) */
-    TIDE_GUEST,     /* learned before, of another model that is here, too: filled by the caller, not saved */
+    TIDE_BORROWED,  /* learned before, of another model that is here, too: filled by the caller, not saved */
 };
 
 struct tide_tensor {
@@ -119,7 +119,7 @@ struct tide_graph {
     enum tide_dtype stored; /* of matrices; vectors are f32 */
     bool freezes;           /* they do not train */
     bool streams;           /* likewise, and are streamed: no program that trains may read them */
-    bool is_guest;          /* likewise, and are another model's: guests */
+    bool borrows;           /* likewise, and are another model's */
     const char *prefix;     /* of parameters' names in files; NULL: none */
     /* Other tensors that files of such a model may have: names or, from a '.' on, ends of names; then NULL.
      * NULL: there are none. */

@@ -251,12 +251,12 @@ int tide_boardnet_build_player(struct tide_graph *graph, const struct tide_board
     struct tide_boardnet_player player = {.program = tide_graph_program(graph, "play", false)};
     m.prefix = prefix;
     m.plays = true;
-    graph->is_guest = *prefix;
+    graph->borrows = *prefix;
     player.planes = input(&m, "planes", batch * m.cells, config->planes);
     int x = tower(&m, player.planes);
     player.logits = tide_graph_result(graph, policy_of(&m, x));
     player.values = tide_graph_result(graph, value_of(&m, x));
-    graph->is_guest = false;
+    graph->borrows = false;
     if (tide_graph_failed(graph, err))
         return -1;
     *ret_player = player;

@@ -50,14 +50,14 @@ struct tide_boardnet_player {
 };
 
 /* prefix "": with the weights that train. Else with others of its own, called that and then as those are:
- * guests (graph.h), which the caller fills. */
+ * borrowed (graph.h), and filled by the caller. */
 int tide_boardnet_build_player(struct tide_graph *graph, const struct tide_boardnet_config *config,
                                const char *prefix, int64_t batch, struct tide_boardnet_player *ret_player,
                                struct tide_err *err);
 
 /* Weights before the first step: near normal, with the deviation that keeps the size of what goes through
  * (He), a tenth of that where a head ends, so that a new net has no opinion. Each number is a function of the
- * seed and its place. Guests are left alone. */
+ * seed and its place. Borrowed ones are left alone. */
 int tide_boardnet_initial(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed,
                           struct tide_err *err);
 

@@ -6,9 +6,9 @@
 typedef int visitor(void *context, struct tide_machine *machine, char *window, size_t own, size_t rivals,
                     size_t bytes);
 
-static int own_of(const struct tide_graph *graph, int guest)
+static int own_of(const struct tide_graph *graph, int rivals)
 {
-    const char *name = graph->tensors[guest].name + strlen(TIDE_RIVAL);
+    const char *name = graph->tensors[rivals].name + strlen(TIDE_RIVAL);
     for (int i = 0; i < graph->tensor_count; i++)
         if (graph->tensors[i].role == TIDE_PARAMETER && !strcmp(graph->tensors[i].name, name))
             return i;
@@ -22,7 +22,7 @@ static int walk(const struct tide_graph *graph, struct tide_machine *machine, vi
     int status = 0;
     for (int i = 0; i < graph->tensor_count; i++) {
         const struct tide_tensor *t = &graph->tensors[i];
-        if (t->role != TIDE_GUEST)
+        if (t->role != TIDE_BORROWED)
             continue;
         size_t own = tide_machine_place(machine, own_of(graph, i)), rivals = tide_machine_place(machine, i);
         for (size_t at = 0; !status && at < t->bytes; at += sizeof window)

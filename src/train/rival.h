@@ -1,8 +1,8 @@
 /*
  * rival.h - a net's weights as they were at its last match.
  *
- * A second net of the same graph plays with them: its parameters are guests, named as the net's own with
- * TIDE_RIVAL before. Nothing here allocates.
+ * A second net of the same graph plays with them: its parameters are borrowed (graph.h), named as the net's
+ * own with TIDE_RIVAL before. Nothing here allocates.
  */
 #ifndef TIDE_RIVAL_H
 #define TIDE_RIVAL_H

@@ -99,7 +99,7 @@ struct trained {
     struct tide_device *device;
     struct tide_boardnet_config config;
     struct tide_boardnet net;
-    struct tide_boardnet_player player, guest;
+    struct tide_boardnet_player player, rival;
     struct tide_plan plan;
     struct tide_machine *machine;
     struct tide_game game;
@@ -128,7 +128,7 @@ static void fill_inputs(struct trained *t)
         value[i] = p.plies % 2 ? 0.5F : -0.5F;
     }
     memcpy(tide_machine_input(t->machine, t->player.planes), planes, BATCH * board * sizeof *planes);
-    memcpy(tide_machine_input(t->machine, t->guest.planes), planes, BATCH * board * sizeof *planes);
+    memcpy(tide_machine_input(t->machine, t->rival.planes), planes, BATCH * board * sizeof *planes);
 }
 
 static struct trained set_up_budgeted(const char *net, struct tide_choices choices, size_t budget)
@@ -141,7 +141,7 @@ static struct trained set_up_budgeted(const char *net, struct tide_choices choic
     t.config.blocks = t.config.separable ? 2 : t.config.blocks;
     ok(tide_boardnet_build(t.graph, &t.config, BATCH, 0.5F, &t.net, &err), &err);
     ok(tide_boardnet_build_player(t.graph, &t.config, "", BATCH, &t.player, &err), &err);
-    ok(tide_boardnet_build_player(t.graph, &t.config, "rival.", BATCH, &t.guest, &err), &err);
+    ok(tide_boardnet_build_player(t.graph, &t.config, "rival.", BATCH, &t.rival, &err), &err);
     if (budget)
         ok(tide_plan_choose(t.graph, t.device, budget, 1, choices.clips, &t.plan, &least, &err), &err);
     else
@@ -318,8 +318,8 @@ static void a_run_that_is_resumed_goes_on_to_the_bit(void **state)
     }
 }
 
-/* A guest with the weights of the net says what it says, and goes on saying so while the net learns. */
-static void a_guest_keeps_its_own_weights(void **state)
+/* A rival with the weights of the net says what it says, and goes on saying so while the net learns. */
+static void a_rival_keeps_its_own_weights(void **state)
 {
     (void)state;
     struct trained t = set_up("10x96", (struct tide_choices){0});
@@ -327,13 +327,13 @@ static void a_guest_keeps_its_own_weights(void **state)
     float *before = malloc(bytes);
     steps(&t, 1, 2);
     for (int i = 0; i < t.graph->tensor_count; i++)
-        for (int k = 0; k < t.graph->tensor_count && t.graph->tensors[i].role == TIDE_GUEST; k++)
+        for (int k = 0; k < t.graph->tensor_count && t.graph->tensors[i].role == TIDE_BORROWED; k++)
             if (!strcmp(t.graph->tensors[i].name + strlen("rival."), t.graph->tensors[k].name))
                 memcpy(lent(t.machine, i), lent(t.machine, k), t.graph->tensors[k].bytes);
     memcpy(before, said(&t, &t.player, t.player.logits), bytes);
-    assert_memory_equal(said(&t, &t.guest, t.guest.logits), before, bytes);
+    assert_memory_equal(said(&t, &t.rival, t.rival.logits), before, bytes);
     steps(&t, 3, 4);
-    assert_memory_equal(said(&t, &t.guest, t.guest.logits), before, bytes);
+    assert_memory_equal(said(&t, &t.rival, t.rival.logits), before, bytes);
     assert_memory_not_equal(said(&t, &t.player, t.player.logits), before, bytes);
     free(before);
     tear_down(&t);
@@ -387,7 +387,7 @@ int main(void)
         cmocka_unit_test(memory_and_time_are_chosen_without_changing_a_bit),
         cmocka_unit_test(a_budget_changes_no_bit),
         cmocka_unit_test(a_run_that_is_resumed_goes_on_to_the_bit),
-        cmocka_unit_test(a_guest_keeps_its_own_weights),
+        cmocka_unit_test(a_rival_keeps_its_own_weights),
         cmocka_unit_test(a_net_that_plays_before_an_update_plays_otherwise_after_it),
         cmocka_unit_test(what_a_board_gets_does_not_depend_on_the_others),
     };
