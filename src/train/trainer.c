@@ -276,7 +276,8 @@ static double rate_at(const struct tide_train_settings *o, int64_t step)
 int tide_trainer_stop_at(int64_t step, const char *what, struct tide_err *err)
 {
     tide_err_set(err, "the %s of step %lld is not a finite number", what, (long long)step);
-    return tide_err_hint(err, "try a lower --lr, a longer --warmup, or --clip");
+    return tide_err_hint(err, step > 1 ? "try a lower --lr, a longer --warmup, or --clip"
+                                       : "nothing was learned yet: the weights that were loaded are damaged");
 }
 
 int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_report, struct tide_err *err)

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -613,6 +614,18 @@ def test_any_bytes_are_a_text(train, tmp_path, data):
     assert train("--steps", 5, "--data", "text", "--out", "run").code == 0
     assert json.loads((tmp_path / "run/step-00000005/vocabulary.json").read_text())["symbols"] == sorted(set(data))
     assert train("--steps", 7, "--data", "text", "--out", "run", "--resume", "auto").code == 0
+
+
+def test_weights_that_were_never_numbers_are_not_blamed_on_the_rate(train, tmp_path):
+    assert train("--steps", 2, "--out", "run").code == 0
+    model = tmp_path / "model"
+    shutil.copytree(tmp_path / "run/step-00000002", model)
+    (model / "state.json").unlink()
+    weights = bytearray((model / "model.safetensors").read_bytes())
+    weights[-4096:] = b"\xff" * 4096
+    (model / "model.safetensors").write_bytes(weights)
+    result = train("--steps", 3, "--resume", "model")
+    assert result.code == 2 and "of step 1 is not a finite number" in result.err and "damaged" in result.err, result.err
 
 
 @pytest.mark.parametrize("more", [("--clip", 0), ("--clip", 0, "--budget", "1.7M")])
