@@ -133,6 +133,15 @@ def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
     assert lines(tidemark(*run, "--steps", 1))[-1]["step"] == 1  # a file without a name
 
 
+def test_what_a_run_did_not_begin_with_cannot_be_added(grpo, asked, tmp_path):
+    out = tmp_path / "run"
+    assert grpo(*asked, "--out", out, "--steps", 1).code == 0
+    for option, said in ((("--adapt", "lora:4"), "trains the whole model"),):
+        result = grpo(*asked, "--out", out, "--resume", "auto", *option)
+        assert result.code == 2 and said in result.err and "--model" in result.err, result.err
+    assert grpo(*asked, "--out", out, "--resume", "auto", "--steps", 2).code == 0
+
+
 @pytest.mark.parametrize("reward, said", [
     ("exit 3", "status 3"),
     seen_elsewhere("kill -9 $$", "signal 9"),
