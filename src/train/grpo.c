@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/text.h"
 #include "tidemark.h"
 #include "train/grpo_private.h"
 #include "train/trainer.h"
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
+
+static const char REFERENCE[] = "reference.safetensors";
 
 static int build(struct tide_task *task, struct tide_graph *graph, struct tide_err *err)
 {
@@ -72,34 +75,57 @@ static int open_rewarder(struct tide_grpo *g, struct tide_err *err)
     return o->reward ? tide_rewarder_command(&how, &g->rewarder, err) : tide_rewarder_sums(&g->rewarder, err);
 }
 
+static int refuse_later_reference(const char *resumed, struct tide_err *err)
+{
+    tide_err_set(err, "the run began without a KL term and kept no weights for it");
+    return tide_err_hint(err, "begin a new run with its model: --model %s --out DIR --beta X",
+                         TIDE_SHOWN(resumed, 256));
+}
+
+/* A file that the run wrote lies beside its checkpoints, wherever they were moved to. */
+static void find_beside(char path[static TIDE_SETTING_PATH_BYTES], const char *resumed)
+{
+    char place[TIDE_LANGUAGE_PATH + 32], found[TIDE_SETTING_PATH_BYTES];
+    const char *name = strrchr(path, '/');
+    if (!resumed || !name || strcmp(name + 1, REFERENCE) != 0)
+        return;
+    snprintf(place, sizeof place, "%s/../%s", resumed, REFERENCE);
+    if (realpath(place, found))
+        strcpy(path, found);
+}
+
 /* The weights that the run begins with, as a file: that of the model, or one that is written now. */
-static int keep_reference(struct tide_grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
-                          struct tide_err *err)
+static int keep_reference(struct tide_grpo *g, const struct tide_trainer *trainer, struct tide_err *err)
 {
     char *path = g->options.settings.reference;
     char place[TIDE_LANGUAGE_PATH];
-    if (path[0])
-        return 0;
-    if (g->language.from[0]) {
-        if (snprintf(place, sizeof place, "%s/model.safetensors", g->language.from) >= (int)sizeof place)
-            return tide_err_set(err, "the path of the model is too long");
-        if (!realpath(place, path) && snprintf(path, sizeof g->options.settings.reference, "%s", place) < 0)
-            return -1;
+    const char *resumed = tide_trainer_resumed(trainer);
+    if (path[0]) {
+        find_beside(path, resumed);
         return 0;
     }
-    return tide_checkpoint_keep(g->options.out, "reference.safetensors", graph, machine, path,
-                                sizeof g->options.settings.reference, &g->reference_fd, err);
+    if (tide_trainer_done(trainer) > 0)
+        return refuse_later_reference(resumed, err);
+    if (!g->language.from[0])
+        return tide_checkpoint_keep(g->options.out, REFERENCE, tide_trainer_graph(trainer),
+                                    tide_trainer_machine(trainer), path, sizeof g->options.settings.reference,
+                                    &g->reference_fd, err);
+    if (snprintf(place, sizeof place, "%s/model.safetensors", g->language.from) >= (int)sizeof place)
+        return tide_err_set(err, "the path of the model is too long");
+    if (!realpath(place, path) && snprintf(path, sizeof g->options.settings.reference, "%s", place) < 0)
+        return -1;
+    return 0;
 }
 
-static int open_reference(struct tide_grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
-                          struct tide_err *err)
+static int open_reference(struct tide_grpo *g, const struct tide_trainer *trainer, struct tide_err *err)
 {
     if (g->rule.beta <= 0 || g->language.config.adapter_rank)
         return 0;
-    if (keep_reference(g, graph, machine, err) ||
-        tide_streamed_open(graph, TIDE_GPT_REFERENCE, g->options.settings.reference, &g->streamed, err))
+    if (keep_reference(g, trainer, err) ||
+        tide_streamed_open(tide_trainer_graph(trainer), TIDE_GPT_REFERENCE, g->options.settings.reference,
+                           &g->streamed, err))
         return tide_err_wrap(err, "the reference of the KL term");
-    tide_machine_source(machine, tide_streamed_read, g->streamed);
+    tide_machine_source(tide_trainer_machine(trainer), tide_streamed_read, g->streamed);
     return 0;
 }
 
@@ -117,7 +143,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
         tide_language_start(l, graph, machine, seed, err) ||
         (loads && tide_checkpoint_load(l->from, graph, machine, false, err)))
         return -1;
-    return open_reference(g, graph, machine, err);
+    return open_reference(g, trainer, err);
 }
 
 static void free_grpo(struct tide_task *task)

@@ -133,10 +133,21 @@ def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
     assert lines(tidemark(*run, "--steps", 1))[-1]["step"] == 1  # a file without a name
 
 
+def test_the_reference_moves_with_the_run(tidemark, tmp_path):
+    run = ("train", "grpo", "--threads", 1, "--beta", "0.1", "--steps")
+    (tmp_path / "elsewhere").mkdir()
+    assert tidemark(*run, 1, "--out", "run", cwd=tmp_path).code == 0
+    away = tidemark(*run, 2, "--out", tmp_path / "run", "--resume", "auto", cwd=tmp_path / "elsewhere")
+    assert away.code == 0, away.err
+    (tmp_path / "run").rename(tmp_path / "moved")
+    moved = tidemark(*run, 3, "--out", tmp_path / "moved", "--resume", "auto")
+    assert moved.code == 0, moved.err
+
+
 def test_what_a_run_did_not_begin_with_cannot_be_added(grpo, asked, tmp_path):
     out = tmp_path / "run"
     assert grpo(*asked, "--out", out, "--steps", 1).code == 0
-    for option, said in ((("--adapt", "lora:4"), "trains the whole model"),):
+    for option, said in (("--beta", "0.1"), "without a KL term"), (("--adapt", "lora:4"), "trains the whole model"):
         result = grpo(*asked, "--out", out, "--resume", "auto", *option)
         assert result.code == 2 and said in result.err and "--model" in result.err, result.err
     assert grpo(*asked, "--out", out, "--resume", "auto", "--steps", 2).code == 0
