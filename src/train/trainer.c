@@ -77,6 +77,17 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
     return 0;
 }
 
+/* A run that begins with a model counts its steps from 1: among the checkpoints of the run that the model is
+ * from, its own would not be the newest. */
+static int begin_with_model(const struct tide_trainer *t, struct tide_err *err)
+{
+    if (!t->options.out || !is_in(t->resumed, t->options.out))
+        return 0;
+    tide_err_set(err, "'%s' holds a run of another kind", TIDE_SHOWN(t->options.out, 256));
+    return tide_err_hint(err, "to begin with its model, name another directory: --resume %s --out DIR",
+                         TIDE_SHOWN(t->options.out, 256));
+}
+
 /* What was not given: as the run that goes on had it. */
 static int take_resumed(struct tide_trainer *t, struct tide_err *err)
 {
@@ -89,7 +100,7 @@ static int take_resumed(struct tide_trainer *t, struct tide_err *err)
     if (tide_checkpoint_read(t->resumed, &state, err))
         return -1;
     if (!state.is_of_task)
-        return 0; /* a model to begin with */
+        return begin_with_model(t, err);
     train.stored = (int)train.stored == TIDE_NOT_GIVEN ? TIDE_F32 : train.stored;
     train.optimizer = train.optimizer ? train.optimizer : tide_optimizers[0];
     tide_settings_take(tide_train_settings, settings, &train);
@@ -110,7 +121,8 @@ static int settle(struct tide_trainer *t, struct tide_err *err)
     if ((int)s->stored == TIDE_NOT_GIVEN)
         s->stored = TIDE_F32;
     tide_setting_usual(&s->seed, 1);
-    if (t->task->kind->settle(t->task, t->resumed[0] ? t->resumed : NULL, s, err))
+    if (t->task->kind->settle(t->task, t->resumed[0] ? t->resumed : NULL, s, err) ||
+        (t->resumed[0] && t->task->starts_anew && begin_with_model(t, err)))
         return -1;
     tide_setting_usual(&s->steps, USUAL_STEPS);
     tide_setting_usual(&s->warmup, USUAL_WARMUP);

@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -151,6 +152,15 @@ def test_what_a_run_did_not_begin_with_cannot_be_added(grpo, asked, tmp_path):
         result = grpo(*asked, "--out", out, "--resume", "auto", *option)
         assert result.code == 2 and said in result.err and "--model" in result.err, result.err
     assert grpo(*asked, "--out", out, "--resume", "auto", "--steps", 2).code == 0
+
+
+def test_a_run_is_not_mixed_with_that_of_its_model(grpo, tidemark, asked, model, tmp_path):
+    shutil.copytree(model, tmp_path / "run")
+    lm = ("train", "lm", "--data", model.parent / "corpus.txt", "--seq", 32, "--adapt", "lora:4", "--steps", 2)
+    for again in (grpo(*asked, "--out", tmp_path / "run", "--resume", "auto"),
+                  tidemark(*lm, "--out", tmp_path / "run", "--resume", "auto")):
+        assert again.code == 2 and "holds a run of another kind" in again.err and "--out DIR" in again.err, again.err
+    assert grpo(*asked, "--out", tmp_path / "on", "--resume", tmp_path / "run").code == 0
 
 
 @pytest.mark.parametrize("reward, said", [
