@@ -173,7 +173,8 @@ static int look_at(const char *line, size_t len, size_t *ret_len, struct tide_er
     for (size_t at = 0, step; at < len; at += step)
         if (!(step = tide_text_rune(line + at, len - at, NULL)))
             return tide_err_set(err, "it is not UTF-8: byte %zu of the line", at + 1);
-    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, &why);
+    /* Whole numbers are the reward command's to read: as reals none of them is too large for us. */
+    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
     const json_t *prompt = json_object_get(root, "prompt");
     int status = 0;
     if (!root)

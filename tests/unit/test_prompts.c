@@ -45,20 +45,21 @@ static void lines_have_a_prompt_and_fields_as_they_stand(void **state)
     (void)state;
     struct tide_err err;
     struct tide_prompt prompt;
-    struct tide_prompts *prompts =
-        opened("\xef\xbb\xbf{\"prompt\": \"a\\u00e9\\ud83d\\ude00\\n\\\"\\\\\\/\", \"n\": 1.50}\n"
-               "\n  \r\n"
-               "{ \"x\" : {\"prompt\": \"not this\"}, \"y\": [\"prompt\", \"nor\"],\r\"z\": \"prompt\", "
-               "\"\\u0070rompt\": \"it\" }\r\n"
-               "{\"prompt\":\"without an end\"}",
-               7);
+    struct tide_prompts *prompts = opened(
+        "\xef\xbb\xbf{\"prompt\": \"a\\u00e9\\ud83d\\ude00\\n\\\"\\\\\\/\", \"n\": 18446744073709551616}\n"
+        "\n  \r\n"
+        "{ \"x\" : {\"prompt\": \"not this\"}, \"y\": [\"prompt\", \"nor\"],\r\"z\": \"prompt\", "
+        "\"\\u0070rompt\": \"it\" }\r\n"
+        "{\"prompt\":\"without an end\"}",
+        7);
     assert_int_equal(tide_prompts_count(prompts), 3);
     assert_int_equal(tide_prompts_longest(prompts), strlen("without an end"));
     assert_int_equal(tide_prompts_read_in_order(prompts, 0, &prompt, &err), 0);
     assert_string_equal(prompt.text, "a\xc3\xa9\xf0\x9f\x98\x80\n\"\\/");
     assert_int_equal(prompt.len, strlen(prompt.text));
     assert_int_equal(prompt.line, 1);
-    static const char first[] = "\"prompt\": \"a\\u00e9\\ud83d\\ude00\\n\\\"\\\\\\/\", \"n\": 1.50";
+    static const char first[] =
+        "\"prompt\": \"a\\u00e9\\ud83d\\ude00\\n\\\"\\\\\\/\", \"n\": 18446744073709551616";
     assert_int_equal(prompt.fields_len, strlen(first));
     assert_memory_equal(prompt.fields, first, strlen(first));
     assert_int_equal(tide_prompts_read_in_order(prompts, 1, &prompt, &err), 0);
