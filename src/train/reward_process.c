@@ -191,14 +191,26 @@ static int put_down(struct tide_reward_process *p)
 
 /* ---- its standard error */
 
+/* How many bytes at the beginning are of these. */
+static size_t count_of(const char *text, size_t len, const char *these)
+{
+    size_t count = 0;
+    while (count < len && text[count] && strchr(these, text[count]))
+        count++;
+    return count;
+}
+
 static void end_line(struct tide_reward_process *p)
 {
     size_t len = p->line_len;
     p->line_len = 0;
     if (!len)
         return;
-    memmove(p->last, p->last[1], (LAST_LINES - 1) * sizeof *p->last);
-    tide_text_escape(p->line, len, p->last[LAST_LINES - 1], sizeof *p->last);
+    size_t indent = count_of(p->line, len, " \t");
+    if (count_of(p->line, len, " \t^~") < len) { /* a traceback points at what stands above */
+        memmove(p->last, p->last[1], (LAST_LINES - 1) * sizeof *p->last);
+        tide_text_escape(p->line + indent, len - indent, p->last[LAST_LINES - 1], sizeof *p->last);
+    }
     if (p->say)
         p->say(p->context, TIDE_ESCAPED(p->line, len, 4 * LINE + 1));
 }
@@ -283,6 +295,7 @@ static int refuse_closed(struct tide_reward_process *p, const struct tide_prompt
 static int refuse_unasked(struct tide_reward_process *p, const struct tide_prompt *prompt, const char *text,
                           size_t len, struct tide_err *err)
 {
+    len -= len && text[len - 1] == '\n';
     fault(p, prompt, err, "wrote more than the answer that it was asked for: '%s'",
           TIDE_ESCAPED(text, len, 120));
     return tide_err_hint(err, "standard output has one line for each that it reads, and nothing else");
