@@ -37,7 +37,7 @@ static const struct tide_option options[] = {
      "a command that is started once, reads a line of JSON for each group and answers with a line of rewards (in Python, tidemark.reward makes one from a function)",
      NULL, 0, 0},
     {0, "reward-timeout", TIDE_OPTION_DURATION, offsetof(struct values, timeout_ns), "TIME",
-     "how long the reward command may take to answer (60s)", NULL, 1, 0},
+     "how long the reward command may take to answer (60s)", NULL, TIDE_NS_PER_MS, 0},
     {0, "group", TIDE_OPTION_COUNT, SETTING(group), "N", "completions of each prompt (8)", NULL, 2, 1 << 16},
     {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts in each step (1; for sums 64)",
      NULL, 1, 1 << 16},
@@ -93,7 +93,7 @@ struct tide_task *tide_train_grpo_make(void *values, struct tide_err *err)
     (void)err;
     struct values *v = values;
     v->grpo.say = say;
-    v->grpo.reward_timeout_ms = (v->timeout_ns + TIDE_NS_PER_MS - 1) / TIDE_NS_PER_MS;
+    v->grpo.reward_timeout_ms = v->timeout_ns / TIDE_NS_PER_MS;
     v->grpo.out = v->shared.train.out;
     return tide_grpo_new(&v->grpo);
 }

@@ -150,6 +150,7 @@ static int measure_prompts(struct tide_grpo *g, struct tide_err *err)
         if (!status && count + new_tokens > positions) {
             tide_err_set(err, "its %lld tokens and %lld new ones are more than the model's %lld positions",
                          (long long)count, (long long)new_tokens, (long long)positions);
+            tide_err_hint(err, "ask for fewer with --new-tokens, or leave the prompt out");
             count = -1;
         }
         if (count < 0)
@@ -167,6 +168,8 @@ static int open_prompts(struct tide_grpo *g, uint64_t seed, struct tide_err *err
         tide_err_set(err, "--prompts needs a command that rewards the answers");
         return tide_err_hint(err, "name one: --reward 'python3 reward.py'");
     }
+    if (o->reward && !o->reward[strspn(o->reward, " \t\n")])
+        return tide_err_set(err, "--reward names no command");
     if (o->prompts ? tide_prompts_open(o->prompts, seed, &g->prompts, err)
                    : tide_prompts_sums(g->sums, &g->prompts, err))
         return -1;
