@@ -36,7 +36,7 @@ def _name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _scores(function: Callable[..., Any], given: Dict[str, Any]) -> List[Optional[float]]:
+def _scores(function: Callable[..., Any], given: Dict[str, Any], loop: asyncio.AbstractEventLoop) -> List[Optional[float]]:
     """One number or None for each completion."""
     found = function(**_arguments(function, given))
     if inspect.isawaitable(found):
@@ -44,7 +44,9 @@ def _scores(function: Callable[..., Any], given: Dict[str, Any]) -> List[Optiona
         async def wait() -> Any:
             return await found
 
-        found = asyncio.run(wait())
+        found = loop.run_until_complete(wait())
+    if not hasattr(found, "__iter__") and not hasattr(found, "__getitem__"):
+        raise TypeError(f"{_name(function)}() returned {found!r} instead of a list of rewards")
     scores = [None if each is None else float(each) for each in found]
     count = len(given["completions"])
     if len(scores) != count:
@@ -111,6 +113,9 @@ def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = 
     """
     if not functions:
         raise TypeError("reward() takes at least one function")
+    for each in functions:
+        if not callable(each):
+            raise TypeError(f"reward() takes functions, as in reward(f, g), not a {type(each).__name__}")
     factors = [1.0] * len(functions) if weights is None else [float(each) for each in weights]
     if len(factors) != len(functions):
         raise ValueError(f"there are {len(functions)} reward functions and {len(factors)} weights")
@@ -118,8 +123,10 @@ def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = 
         say("tidemark: this program gives rewards: a line of JSON comes in, a line of numbers goes out. "
             "It is for 'tidemark train grpo --reward', and waits for a line now")
     questions, answers = _take_streams()
+    loop = asyncio.new_event_loop()  # one for all questions, as TRL has it: sessions and locks belong to theirs
     for line in questions:
         given = _columns(json.loads(line))
-        rewards = _sum([_scores(function, given) for function in functions], factors)
+        rewards = _sum([_scores(function, given, loop) for function in functions], factors)
         answers.write(json.dumps(rewards).encode() + b"\n")
         answers.flush()
+    loop.close()

@@ -97,6 +97,8 @@ def test_what_is_printed_and_read_does_not_touch_the_protocol(tmp_path):
     ("return [1.0] * 4", "ValueError: f() returned 4 rewards for 3 completions"),
     ("return [1.0, float('nan'), 0]", "ValueError: f() returned nan as a reward; None means that there is none"),
     ("return [1.0, float('inf'), 0]", "ValueError: f() returned inf as a reward; None means that there is none"),
+    ("return None", "TypeError: f() returned None instead of a list of rewards"),
+    ("return 0.5", "TypeError: f() returned 0.5 instead of a list of rewards"),
     ("return [1.0, 'a', 0]", "ValueError: could not convert string to float: 'a'"),
 ])
 def test_an_exception_shows_its_traceback_and_ends_with_1(tmp_path, body, last):
@@ -107,9 +109,24 @@ def test_an_exception_shows_its_traceback_and_ends_with_1(tmp_path, body, last):
 
 def test_mistakes_are_said_before_the_first_line(tmp_path):
     for call, last in (("reward()", "TypeError: reward() takes at least one function"),
+                       ("reward([len, max])", "TypeError: reward() takes functions, as in reward(f, g), not a list"),
                        ("reward(len, weights=[1, 2])", "ValueError: there are 1 reward functions and 2 weights")):
         code, answers, said = serve(tmp_path, f"tidemark.{call}\n", ASKED)
         assert (code, answers, said.splitlines()[-1]) == (1, [], last)
+
+
+def test_what_is_async_lives_on_from_question_to_question(tmp_path):
+    program = """
+        import asyncio
+        jobs = []
+        async def f(completions, **columns):
+            if jobs:
+                return [await jobs[0]] * len(completions)
+            jobs.append(asyncio.create_task(asyncio.sleep(0.01, result=1)))
+            return [0] * len(completions)
+        tidemark.reward(f)
+    """
+    assert serve(tmp_path, program, ASKED, ASKED) == (0, [[0.0] * 3, [1.0] * 3], "")
 
 
 def test_a_field_that_is_called_like_an_argument_is_named(tmp_path):
