@@ -22,6 +22,22 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
 }
 
+/* Fewer sequences a pass, as many in each. */
+static bool fit(struct tide_task *task, const struct tide_trainer *trainer)
+{
+    struct tide_grpo *g = (struct tide_grpo *)task;
+    int64_t asked = task->batch;
+    int64_t fits = g->chose_micro_batch ? tide_trainer_most_that_fits(trainer, &task->batch) : 0;
+    if (!fits) {
+        task->batch = asked;
+        return false;
+    }
+    task->passes = (g->sequences + fits - 1) / fits;
+    task->batch = (g->sequences + task->passes - 1) / task->passes;
+    g->options.settings.micro_batch = task->batch;
+    return true;
+}
+
 static int suggest(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err)
 {
     int64_t fits = tide_trainer_most_that_fits(trainer, &task->batch);
@@ -465,6 +481,7 @@ static const struct tide_task_kind kind = {
     .rate_label = "tok/s",
     .settle = tide_grpo_settle,
     .build = build,
+    .fit = fit,
     .suggest = suggest,
     .start = start,
     .step = step,

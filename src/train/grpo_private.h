@@ -38,6 +38,7 @@ struct tide_grpo {
     struct tide_language language;
     struct tide_policy_rule rule;
     struct tide_sample_rule sampling;
+    bool chose_micro_batch; /* nobody gave it */
     int32_t end;            /* -1: none */
     struct tide_data *sums; /* NULL: prompts are a file's */
     struct tide_prompts *prompts;

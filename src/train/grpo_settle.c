@@ -232,6 +232,7 @@ static void settle_sizes(struct tide_grpo *g)
     struct tide_task *task = &g->task;
     task->sequence = g->prompt_most + s->new_tokens - 1;
     int64_t usual = MICRO_BATCH_TOKENS / task->sequence;
+    g->chose_micro_batch = s->micro_batch == TIDE_NOT_GIVEN;
     tide_setting_usual(&s->micro_batch, usual < 1 ? 1 : usual);
     if (s->micro_batch > g->sequences)
         s->micro_batch = g->sequences;

@@ -52,6 +52,9 @@ struct tide_task_kind {
                   struct tide_err *err);
     /* Appends the programs, one of which trains. */
     int (*build)(struct tide_task *task, struct tide_graph *graph, struct tide_err *err);
+    /* Where the smallest plan is over the budget: takes less of what nobody asked for. False: nothing helps.
+     * NULL: there is no such thing. */
+    bool (*fit)(struct tide_task *task, const struct tide_trainer *trainer);
     /* Nothing fits the budget: what would, as a hint. tide_trainer_most_that_fits() tries sizes. */
     int (*suggest)(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err);
     /* The machine is there: fills the weights that are not loaded from what is resumed. */

@@ -212,15 +212,27 @@ static void settle_threads(struct tide_trainer *t)
     o->threads = tide_threads();
 }
 
+static int choose_plan(struct tide_trainer *t, struct tide_err *err)
+{
+    return tide_plan_choose(t->graph, t->device, room_for_arena(t), t->task->passes,
+                            t->options.settings.clip > 0, &t->plan, &t->least, err);
+}
+
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
+    const struct tide_task_kind *kind = t->task->kind;
     if (tide_cpu_device_new(t->options.reference, &t->device, err) || make_graph(t, &t->graph, err))
         return -1;
     settle_threads(t);
-    if (!tide_plan_choose(t->graph, t->device, room_for_arena(t), t->task->passes,
-                          t->options.settings.clip > 0, &t->plan, &t->least, err))
+    if (!choose_plan(t, err))
         return 0;
-    return t->least.total > room_for_arena(t) ? refuse_budget(t, err) : -1;
+    if (t->least.total <= room_for_arena(t))
+        return -1;
+    if (!kind->fit || !kind->fit(t->task, t))
+        return refuse_budget(t, err);
+    tide_graph_free(t->graph);
+    t->graph = NULL;
+    return make_graph(t, &t->graph, err) ? -1 : choose_plan(t, err);
 }
 
 int tide_trainer_new(struct tide_task *task, const struct tide_train_options *options,

@@ -199,9 +199,14 @@ def test_what_cannot_be_asked_is_refused(grpo, tidemark, asked, tmp_path):
     assert grpo(*asked, "--stop", "abcd").code == 2
 
 
-def test_a_budget_that_does_not_fit_says_what_would(grpo, asked):
-    result = grpo(*asked, "--budget", "3M", "--group", 16, "--new-tokens", 32)
+def test_a_budget_that_does_not_fit_says_what_would(grpo, asked, tmp_path):
+    tight = (*asked, "--budget", "3M", "--group", 16, "--new-tokens", 32)
+    result = grpo(*tight, "--micro-batch", 32)
     assert result.code == 2 and "--micro-batch" in result.err
+    made = lines(grpo(*tight, "--json", "--out", tmp_path / "run"))  # what nobody asked for gives way
+    assert made[-1]["plan_bytes"] <= 3_000_000
+    chosen = json.loads((tmp_path / "run/step-00000003/state.json").read_text())["micro_batch"]
+    assert lines(grpo(*tight, "--json", "--micro-batch", chosen))[-1]["loss"] == made[-1]["loss"]
     assert grpo(*asked, "--budget", "100M", "--dry-run").code == 0
 
 
