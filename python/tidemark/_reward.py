@@ -107,7 +107,8 @@ def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = 
     where it has nothing to say; it may be ``async``.
 
     ``weights``: of several functions, whose rewards are added up; 1 each. None adds nothing. A completion that none of them
-    scores gets the mean of its group, which leaves its advantage 0, as TRL does.
+    scores gets the mean of its group, which leaves its advantage 0, as TRL does; TRL's spread leaves it out,
+    ours does not.
 
     An exception ends the program with its traceback and status 1, and the training with one sentence.
     """
