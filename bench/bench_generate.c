@@ -8,8 +8,8 @@
  * length, as in use. "first_seconds" is the first token, for which the prompt is read once and copied.
  */
 #include "base/option.h"
-#include "rt/cpu/kernel.h"
 #include "rt/cpu/cpu_device.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 #include "train/config.h"
 #include "train/rollout.h"

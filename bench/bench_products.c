@@ -8,7 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/option.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 

@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "game/contest.h"
-#include "game/rollouts.h"
+#include "game/random_rollouts.h"
 #include "train/selfgames.h"
 #include "train/selfplay_player.h"
 #include "../tests/corpus/connect4_solver.h"

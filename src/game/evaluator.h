@@ -1,7 +1,7 @@
 /*
  * evaluator.h - what says how good positions are, and a search that asks it.
  *
- * A net is an evaluator; so is a random game to the end (rollouts.h).
+ * A net is an evaluator; so is a random game to the end (random_rollouts.h).
  */
 #ifndef TIDE_EVALUATOR_H
 #define TIDE_EVALUATOR_H

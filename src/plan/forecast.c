@@ -1,6 +1,6 @@
 #include "plan/forecast.h"
+#include "plan/fully_shard.h"
 #include "plan/loss.h"
-#include "plan/shard.h"
 
 #include <limits.h>
 #include <stdlib.h>

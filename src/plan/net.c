@@ -1,5 +1,5 @@
 #include "plan/net.h"
-#include "plan/shard.h"
+#include "plan/fully_shard.h"
 
 #include <stdlib.h>
 

@@ -53,7 +53,7 @@ struct tide_net {
     int token_table, position_table, class_token;
     struct tide_linear head, patches; /* patches: also the first convolution of a ResNet */
     struct tide_norm last;
-    int group; /* of the first block's weights, where they are shared out (shard.h); -1: not */
+    int group; /* of the first block's weights, where they are shared out (fully_shard.h); -1: not */
     /* the call under way, or the last one */
     int64_t batch, rows, past; /* rows: of one sequence */
     bool masked, caches;

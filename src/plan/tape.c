@@ -1,6 +1,6 @@
-#include "plan/shard.h"
 #include "base/check.h"
 #include "base/grow.h"
+#include "plan/fully_shard.h"
 
 #include <stdlib.h>
 #include <string.h>

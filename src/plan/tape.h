@@ -3,9 +3,9 @@
  * pass.
  *
  * A program (net.h, job.c) calls the operators of torch_op.h in the order in which PyTorch runs them. Each
- * output takes a block of the caching allocator (cacher.h); what an operator saves for the backward pass
- * holds on to its storage; tide_tape_backward() walks the graph from the end, takes the gradients it makes
- * and lets go of what was saved, in the order of PyTorch's engine:
+ * output takes a block of the caching allocator (caching_allocator.h); what an operator saves for the
+ * backward pass holds on to its storage; tide_tape_backward() walks the graph from the end, takes the
+ * gradients it makes and lets go of what was saved, in the order of PyTorch's engine:
  * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
  * - a second gradient for the same tensor is added in place if nobody else holds the first and it is no view,
  * as a matrix product's is, else into a new tensor;
@@ -24,7 +24,7 @@
 #ifndef TIDE_TAPE_H
 #define TIDE_TAPE_H
 
-#include "plan/cacher.h"
+#include "plan/caching_allocator.h"
 
 enum tide_part {
     TIDE_PART_WEIGHTS,
@@ -33,7 +33,7 @@ enum tide_part {
     TIDE_PART_GRADIENTS,
     TIDE_PART_OPTIMIZER,
     TIDE_PART_BUCKETS,  /* of data-parallel gradients */
-    TIDE_PART_GATHERED, /* weights that were shared out, made whole (shard.h) */
+    TIDE_PART_GATHERED, /* weights that were shared out, made whole (fully_shard.h) */
     TIDE_PART_INPUT,
     TIDE_PART_CAST, /* weights in autocast's dtype */
     TIDE_PART_RESIDUAL,
@@ -65,8 +65,8 @@ struct tide_sized {
 struct tide_leaf { /* a parameter */
     int64_t count;
     int width;
-    int storage, gradient;     /* storage -1: shared out and not whole now */
-    int shard, group;          /* its part in this process, and its group (shard.h); -1: not shared out */
+    int storage, gradient; /* storage -1: shared out and not whole now */
+    int shard, group;      /* its part in this process, and its group (fully_shard.h); -1: not shared out */
     int buffer, uses, arrived; /* of the backward pass that is under way */
     struct tide_sized cast;    /* kept by autocast; storage -1: none */
     bool trains, turned;

@@ -9,7 +9,7 @@
 #define TIDE_PLAYER_H
 
 #include "game/evaluator.h"
-#include "game/rollouts.h"
+#include "game/random_rollouts.h"
 
 /* What a player's tree and cache take where nobody says otherwise: at most, and only as they grow. */
 #define TIDE_PLAYER_BYTES (INT64_C(512) << 20)

@@ -4,7 +4,7 @@
  * An operator is one file (op_NAME.c) with its shape, its work, what its backward pass reads, and a plain
  * reference of both passes (reference.h), which says what is meant and which tests hold kernels to. How a
  * device computes it is another file: cpu/cpu_NAME.c (cpu/kernels.h). What the two share, as which operand is
- * which, is in op_NAME.h. To add one: its files, a line in the table of ops.c and in those of devices, the
+ * which, is in op_NAME.h. To add one: its files, a line in the table of op.c and in those of devices, the
  * function below that appends it to a graph, and a shape at which tests/unit/test_rt_ops.c tries it, which
  * asks for one.
  *

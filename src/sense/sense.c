@@ -15,7 +15,7 @@
 #include "sense/cgroup.h"
 #include "sense/gpu.h"
 #include "sense/proc_read.h"
-#include "sense/shared.h"
+#include "sense/shared_memory.h"
 #include "sense/smaps.h"
 #include "sense/tree.h"
 

@@ -11,7 +11,7 @@
  * process is told by PID and start time. Cost: one readdir of /proc, one read of stat for PIDs not seen
  * before, one pread of status per member on a kept descriptor.
  *
- * Shared memory that outlives its mappings (shared.h) is written as a gauge of the tracker's.
+ * Shared memory that outlives its mappings (shared_memory.h) is written as a gauge of the tracker's.
  *
  * The paths of /proc, /sys/fs/cgroup and /dev/shm are inputs so that tests can show it a tree that is not
  * there.

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "game/contest.h"
-#include "rt/cpu/pages.h"
+#include "rt/cpu/arena_pages.h"
 #include "rt/cpu/threads.h"
 #include "tidemark.h"
 #include "train/config.h"

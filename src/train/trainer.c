@@ -7,7 +7,7 @@
 #include "rt/cpu/cpu_device.h"
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 #include "tidemark.h"
 #include "train/tuning.h"
 

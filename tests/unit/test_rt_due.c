@@ -2,10 +2,10 @@
  * An update in pieces, in whatever order they are asked for, against the same update at once: every number is
  * updated, and once.
  */
-#include "rt/dtype.h"
 #include "rt/cpu/due.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
+#include "rt/dtype.h"
 
 #include <stdarg.h>
 #include <stddef.h>

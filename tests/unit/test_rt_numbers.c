@@ -1,7 +1,7 @@
 /*
  * test_rt_numbers.c - what operators are made of: exponentials, and rounding to bf16.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-/* By one unit in the last place, 2^-23 of the result: e^x as kernel.h promises, and a little more for a
+/* By one unit in the last place, 2^-23 of the result: e^x as inner_loops.h promises, and a little more for a
  * compiler that rounds each product; tanh, which goes through e^2x, by that of 1. */
 static void exponentials_are_right_to_the_last_places(void **state)
 {

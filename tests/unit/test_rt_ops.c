@@ -16,10 +16,10 @@
  * from above.
  */
 #include "op_trials.h"
-#include "sanitized.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
+#include "sanitized.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "rt/cpu/processor.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 #include "sanitized.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  */
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/windows.h"
+#include "rt/cpu/window_products.h"
 #include "sanitized.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * The search: visits are those of a plain one (a tree of pointers in f64 that looks at every child), values
  * have the right sign, and what must be seen in a few moves is seen.
  */
-#include "game/rollouts.h"
+#include "game/random_rollouts.h"
 #include "game/search_private.h"
 #include "game_fixture.h"
 #include "gomoku_tactics.h"

@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 
 #include <immintrin.h>
 

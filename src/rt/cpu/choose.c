@@ -1,5 +1,5 @@
 #include "rt/cpu/choose.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 
 #include <float.h>
 #include <math.h>

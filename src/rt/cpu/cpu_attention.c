@@ -6,7 +6,7 @@
  * product with the values. So BLOCK x T scores exist per thread, never T x T. Of each row the logarithm of
  * the sum of exponentials is kept; the backward pass computes the scores again from it.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"

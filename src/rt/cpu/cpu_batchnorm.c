@@ -6,7 +6,7 @@
  * f64. Of the forward pass a piece has its own mean and the squares around it, which lose nothing where means
  * are large.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 #include "rt/op_batchnorm.h"

@@ -7,7 +7,7 @@
  * which rounds them the same way.
  */
 #include "base/check.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"

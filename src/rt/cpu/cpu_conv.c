@@ -3,12 +3,13 @@
  *
  * The gradient of x is a convolution of that of y, with the weight turned: places in the opposite order, in
  * and out exchanged. That of the weight is windows, transposed, by the gradient of y. Where there are no
- * tiles for windows (windows.h), those of some rows at a time are gathered and multiplied as any matrix.
+ * tiles for windows (window_products.h), those of some rows at a time are gathered and multiplied as any
+ * matrix.
  */
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/windows.h"
+#include "rt/cpu/window_products.h"
 #include "rt/op_conv.h"
 
 enum { CHUNK = 768 }; /* rows that are gathered at a time */

@@ -5,7 +5,7 @@
  * each line the last three cells stay in registers. A line that is beyond the edge is a line of zeros. The
  * gradient of x is the same convolution of that of y, with the places of the weight in the opposite order.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"

@@ -7,7 +7,7 @@
  */
 #include "rt/cpu/cpu_dynamic8.h"
 #include "rt/cpu/avx512.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /*
  * cpu_gate.c - gates on processors: boards are shared out.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 #include "rt/op_gate.h"

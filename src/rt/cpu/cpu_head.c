@@ -12,7 +12,7 @@
  * for each chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
  */
 #include "base/check.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"

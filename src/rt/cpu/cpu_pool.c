@@ -1,7 +1,7 @@
 /*
  * cpu_pool.c - the mean over the cells of boards, on processors: boards are shared out.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 

@@ -1,7 +1,7 @@
 /*
  * cpu_scale.c - numbers times a number, on processors.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 

@@ -2,7 +2,7 @@
  * cpu_soft.c - cross-entropy with soft targets, and squared errors, on processors: by one thread, for there
  * are a few hundred boards, and the sum of their losses has one order.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/op_soft.h"
 

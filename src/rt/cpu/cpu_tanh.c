@@ -1,7 +1,7 @@
 /*
  * cpu_tanh.c - tanh on processors, by one thread: there is one number of each board.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 
 TIDE_KERNEL(void, forward_some, (float *restrict y, const float *restrict x, int64_t count), (y, x, count))

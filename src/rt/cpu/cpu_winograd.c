@@ -8,11 +8,11 @@
  *
  * Each number is computed alone and in one order: threads change no bit, nor do the patches beside.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 #include "rt/op_winograd.h"
 
 enum { SIDE = TIDE_POINTS_SIDE, POINTS = TIDE_POINTS, LANES = 8, PANEL = TIDE_PANEL };

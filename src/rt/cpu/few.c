@@ -1,5 +1,5 @@
 #include "rt/cpu/few.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 
 /* Rows of a are side by side in each cell, sixteen, whatever there are. */

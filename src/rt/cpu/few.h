@@ -11,7 +11,7 @@
 #ifndef TIDE_FEW_H
 #define TIDE_FEW_H
 
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 
 /* Whether a product is of that sort: few rows, and of b more than stays in a cache near a thread. */
 bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *product);

@@ -1,6 +1,6 @@
 #include "rt/cpu/matmul.h"
 #include "rt/cpu/few.h"
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * matmul.h - matrix products, in the best way that this processor has (tiles.h, processor.h).
+ * matmul.h - matrix products, in the best way that this processor has (tile_products.h, processor.h).
  *
  * tide_matmuls_new -> tide_matmuls_scratch() says what a product needs beside its operands ->
  * tide_matmul() as often as needed -> _free. Scratch memory is the caller's; nothing is allocated.

@@ -1,6 +1,6 @@
 #include "rt/cpu/pack.h"
 #include "base/check.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 
 static int64_t smaller(int64_t a, int64_t b)
 {

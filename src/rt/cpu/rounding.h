@@ -8,8 +8,8 @@
 #ifndef TIDE_ROUNDING_H
 #define TIDE_ROUNDING_H
 
-#include "rt/cpu/kernel.h"
 #include "base/random.h"
+#include "rt/cpu/inner_loops.h"
 
 enum { TIDE_CHUNK = 1024 };
 

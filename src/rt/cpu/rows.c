@@ -1,5 +1,5 @@
 #include "rt/cpu/rows.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 
 #include <math.h>

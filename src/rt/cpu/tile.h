@@ -1,6 +1,6 @@
 /*
  * tile.h - a tile of a matrix product: a few rows by a few columns, whose sums stay in registers over a
- * stretch of k. One kind for each instruction set; tiles.h makes products of them.
+ * stretch of k. One kind for each instruction set; tile_products.h makes products of them.
  */
 #ifndef TIDE_TILE_H
 #define TIDE_TILE_H
@@ -50,7 +50,7 @@ struct tide_stretch {
     int64_t a, b, cells; /* of a: words from where the rows begin; of b: cells */
 };
 
-/* A tile whose rows lie anywhere, and of k only some stretches count: of windows (windows.h). */
+/* A tile whose rows lie anywhere, and of k only some stretches count: of windows (window_products.h). */
 struct tide_window_tile {
     const uint32_t *a[TIDE_WINDOW_ROWS]; /* rows; those that are not there are as the first */
     int64_t a_cell;                      /* words from a cell of a row to the next */

@@ -2,7 +2,7 @@
  * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a, which are the sixteen there
  * are.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/tile.h"
 
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 /*
  * tile_plain.c - tiles of 2 x 16, in vectors of the compiler, on any processor.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/tile.h"
 
 enum { ROWS = 2, COLUMNS = 16 };

@@ -1,6 +1,6 @@
 #include "rt/cpu/update.h"
 #include "base/check.h"
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 
 /* ---- by optimizer */

@@ -1,7 +1,7 @@
 /*
  * window_avx2.c - tiles of windows with AVX2: as in tile_avx2.c, 4 x 24.
  */
-#include "rt/cpu/kernel.h"
+#include "rt/cpu/inner_loops.h"
 #include "rt/cpu/tile.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-#include "rt/cpu/pages.h"
+#include "rt/cpu/arena_pages.h"
 #include "rt/cpu/threads.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * cacher.h - PyTorch's caching allocator, by sizes alone.
+ * caching_allocator.h - PyTorch's caching allocator, by sizes alone.
  *
  * A request is rounded to 512 bytes and served by the smallest free block that holds it, from one of two
  * pools: blocks up to 1 MiB come from segments of 2 MiB, larger ones from segments of 20 MiB, requests from
@@ -18,8 +18,8 @@
  * no memory for its own tables, or that exceeds 2^62 bytes, sets `failed` and returns -1; giving back -1 does
  * nothing.
  */
-#ifndef TIDE_CACHER_H
-#define TIDE_CACHER_H
+#ifndef TIDE_CACHING_ALLOCATOR_H
+#define TIDE_CACHING_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /*
- * windows.h - products of the windows of boards (rt/window.h), read where they lie, in tiles (tile.h).
+ * window_products.h - products of the windows of boards (rt/window.h), read where they lie, in tiles
+ * (tile.h).
  *
  * The window of a cell is a row of 9 x channels numbers, and c (cells, n) = windows x b (9 channels, n) is a
  * convolution. The rows of such a matrix overlap in memory, so that nothing is copied: a tile takes cells
@@ -12,10 +13,10 @@
  *
  * Each number is one sum, in the order of k: threads change no bit, nor do the boards beside.
  */
-#ifndef TIDE_WINDOWS_H
-#define TIDE_WINDOWS_H
+#ifndef TIDE_WINDOW_PRODUCTS_H
+#define TIDE_WINDOW_PRODUCTS_H
 
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 #include "rt/window.h"
 
 struct tide_windows {

@@ -1,5 +1,5 @@
-/* rollouts.c - random games to the end. */
-#include "game/rollouts.h"
+/* random_rollouts.c - random games to the end. */
+#include "game/random_rollouts.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * pages.h - memory for an arena, every page of which is there before anything runs: what runs seldom
+ * arena_pages.h - memory for an arena, every page of which is there before anything runs: what runs seldom
  * (evaluation) adds none later. Nor does code that runs seldom.
  */
-#ifndef TIDE_PAGES_H
-#define TIDE_PAGES_H
+#ifndef TIDE_ARENA_PAGES_H
+#define TIDE_ARENA_PAGES_H
 
 #include "base/err.h"
 

@@ -1,5 +1,5 @@
 /*
- * tiles.h - matrix products, in tiles (tile.h) that threads share out among themselves.
+ * tile_products.h - matrix products, in tiles (tile.h) that threads share out among themselves.
  *
  * Rows of a are packed first, by all threads together; then each thread takes some rows and a panel of
  * columns at a time, for which it packs the columns of b itself, the next ones while it multiplies these.
@@ -7,8 +7,8 @@
  * number of the result is one sum in the order of k, cut where k alone says: who computes it, and how many
  * threads there are, changes no bit.
  */
-#ifndef TIDE_TILES_H
-#define TIDE_TILES_H
+#ifndef TIDE_TILE_PRODUCTS_H
+#define TIDE_TILE_PRODUCTS_H
 
 #include "rt/cpu/due.h"
 #include "rt/cpu/matmul.h"

@@ -1,4 +1,4 @@
-#include "plan/shard.h"
+#include "plan/fully_shard.h"
 
 #include <stdlib.h>
 

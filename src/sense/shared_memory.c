@@ -1,4 +1,4 @@
-#include "sense/shared.h"
+#include "sense/shared_memory.h"
 
 #include "base/clock.h"
 #include "sense/proc_read.h"

@@ -1,5 +1,5 @@
 /*
- * tokenize.c - a text through a tokenizer, in a memory that does not grow with it.
+ * tokenizer_stream.c - a text through a tokenizer, in a memory that does not grow with it.
  *
  * Two windows slide over the text. The first holds it as it was read: up to the next added token it is text
  * for certain, and goes, normalized, to the second. There the tokens that are found in normalized text and

@@ -1,6 +1,6 @@
 /*
- * shared.h - shared memory that lives whether or not a process maps it: segments in /dev/shm, memfds, and
- * files on memory file systems.
+ * shared_memory.h - shared memory that lives whether or not a process maps it: segments in /dev/shm, memfds,
+ * and files on memory file systems.
  *
  * Pages that are mapped count as memory of the processes that map them. A segment that was unmapped and never
  * unlinked, or a memfd that was never closed, is nobody's memory, and still there.
@@ -14,8 +14,8 @@
  * tide_shared_init -> tide_shared_look() every look, which looks as often as it costs little ->
  * tide_shared_release().
  */
-#ifndef TIDE_SHARED_H
-#define TIDE_SHARED_H
+#ifndef TIDE_SHARED_MEMORY_H
+#define TIDE_SHARED_MEMORY_H
 
 #include "base/map.h"
 #include "sense/cgroup.h"

@@ -1,4 +1,4 @@
-#include "rt/cpu/windows.h"
+#include "rt/cpu/window_products.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 

@@ -1,4 +1,4 @@
-#include "rt/cpu/tiles.h"
+#include "rt/cpu/tile_products.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 

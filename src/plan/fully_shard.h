@@ -1,5 +1,5 @@
 /*
- * shard.h - weights that several processes share out, as PyTorch's fully_shard does: one process' part.
+ * fully_shard.h - weights that several processes share out, as PyTorch's fully_shard does: one process' part.
  *
  * The parameters of a block are a group, and all the others of a net another, the outer one. Of each
  * parameter a process keeps a part. A group is made whole before its block runs: gathered into one flat piece
@@ -12,8 +12,8 @@
  * tide_shard_net once a net has its parameters; the net calls enter and leave around its blocks, done at the
  * end of its forward; the tape calls before_back and after_back.
  */
-#ifndef TIDE_SHARD_H
-#define TIDE_SHARD_H
+#ifndef TIDE_FULLY_SHARD_H
+#define TIDE_FULLY_SHARD_H
 
 #include "plan/tape.h"
 

@@ -1,5 +1,5 @@
 /*
- * kernel.h - what inner loops are written with.
+ * inner_loops.h - what inner loops are written with.
  *
  * A function written with TIDE_KERNEL is compiled for several processors, and tide_isa() says which is
  * called:
@@ -11,11 +11,11 @@
  *
  * The small functions here are written so that the compiler can make vectors of them.
  */
-#ifndef TIDE_KERNEL_H
-#define TIDE_KERNEL_H
+#ifndef TIDE_INNER_LOOPS_H
+#define TIDE_INNER_LOOPS_H
 
-#include "rt/dtype.h"
 #include "rt/cpu/processor.h"
+#include "rt/dtype.h"
 
 #define TIDE_INLINE static inline __attribute__((always_inline))
 

@@ -1,11 +1,11 @@
 /*
- * rollouts.h - plain Monte Carlo: a position is worth what random games from it come to.
+ * random_rollouts.h - plain Monte Carlo: a position is worth what random games from it come to.
  *
  * Moves are all alike to it (logits 0). With it tide_search_run is the plain MCTS that nets are measured
  * against. With 1,000 rollouts a move it plays Connect Four best at an exploration of about 2.5.
  */
-#ifndef TIDE_ROLLOUTS_H
-#define TIDE_ROLLOUTS_H
+#ifndef TIDE_RANDOM_ROLLOUTS_H
+#define TIDE_RANDOM_ROLLOUTS_H
 
 #include "game/evaluator.h"
 

@@ -1,4 +1,4 @@
-#include "plan/cacher.h"
+#include "plan/caching_allocator.h"
 #include "base/check.h"
 #include "base/grow.h"
 #include "base/units.h"
