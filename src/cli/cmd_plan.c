@@ -1,5 +1,5 @@
 /*
- * cmd_plan.c - tidemark plan: what a training run will need, before it runs, and what explains what it used.
+ * cmd_plan.c - tidemark plan: what a training run will need, and which mistakes explain what it took.
  */
 #include "cli/command.h"
 #include "assess/plan_compared.h"

@@ -26,12 +26,12 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
 
 static void reference_forward(const struct tide_call *call)
 {
-    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), words = tide_in_tensor(call, TABLE)->dims[0],
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), V = tide_in_tensor(call, TABLE)->dims[0],
             C = tide_in_tensor(call, TABLE)->dims[1];
-    for (int64_t at = 0; at < rows * words; at++) {
+    for (int64_t at = 0; at < rows * V; at++) {
         double sum = 0;
         for (int64_t c = 0; c < C; c++)
-            sum += tide_in(call, X, at / words * C + c) * tide_in_row(call, TABLE, at % words, c);
+            sum += tide_in(call, X, at / V * C + c) * tide_in_row(call, TABLE, at % V, c);
         tide_set_out(call, 0, at, sum);
     }
 }

@@ -221,7 +221,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
     return 0;
 }
 
-/* ---- files and words */
+/* ---- files and messages */
 
 static bool write(struct tide_task *task, const char *name, struct tide_durable *file)
 {
