@@ -35,7 +35,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
             return tide_graph_fail(graph, "fold: '%s' does not fit '%s'", t->name, weight->name);
     }
     if (by_points && (rows % TIDE_WINDOW || dims[1] % TIDE_POINTS_STEP || weight->dtype != TIDE_F32))
-        return tide_graph_fail(graph, "fold: '%s' is no convolution in f32", weight->name);
+        return tide_graph_fail(graph, "fold: '%s' is not a convolution in f32", weight->name);
     node->out_count = 2;
     if (twin) {
         memcpy(node->out, twin->out, sizeof node->out);

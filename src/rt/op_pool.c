@@ -9,7 +9,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     const struct tide_tensor *x = &graph->tensors[node->in[0]];
     int64_t rows = tide_tensor_rows(x), cells = node->numbers[0];
     if (x->dtype != TIDE_F32 || cells < 1 || rows % cells)
-        return tide_graph_fail(graph, "pool: '%s' is no whole number of boards", x->name);
+        return tide_graph_fail(graph, "pool: the rows of '%s' are not whole boards", x->name);
     int64_t dims[2] = {rows / cells, tide_tensor_columns(x)};
     node->out_count = 1;
     node->out[0] = tide_graph_tensor(graph, "pool", TIDE_ACTIVATION, TIDE_F32, 2, dims);

@@ -412,7 +412,7 @@ static int fill_from_file(const struct tide_data *d, uint64_t row, bool held_out
     for (int64_t i = 0; i <= d->sequence; i++) {
         int32_t token = token_in_row(d, i);
         if (token < 0)
-            return tide_err_set(err, "it was changed while in use: token %lld is none that the model knows",
+            return tide_err_set(err, "it was changed while in use: the model does not know token %lld",
                                 (long long)(at + i));
         if (i < d->sequence)
             tokens[i] = token;

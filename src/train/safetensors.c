@@ -24,7 +24,7 @@ static const struct {
 
 static int bad(struct tide_err *err, const char *why)
 {
-    return tide_err_set(err, "this is no safetensors file: %s", why);
+    return tide_err_set(err, "this is not a safetensors file: %s", why);
 }
 
 static int bad_tensor(struct tide_err *err, const char *name, const char *why)
@@ -70,7 +70,7 @@ static int take_tensor(struct tide_safetensor *to, const char *name, const json_
         return bad_tensor(err, name, "has too long a name");
     memcpy(to->name, name, strlen(name) + 1);
     if (!type || strlen(type) >= sizeof to->type || !bytes_of_type(type))
-        return bad_tensor(err, name, "has numbers of no known type");
+        return bad_tensor(err, name, "has numbers of an unknown type");
     memcpy(to->type, type, strlen(type) + 1);
     if (take_shape(to, json_object_get(entry, "shape"), &expected, err))
         return -1;
@@ -136,7 +136,7 @@ static int take_header(struct tide_safetensors *file, json_t *root, size_t data_
     json_t *entry;
     size_t most = json_object_size(root);
     if (!json_is_object(root))
-        return bad(err, "its header is no object");
+        return bad(err, "its header is not an object");
     file->tensors = calloc(most + 1, sizeof *file->tensors);
     if (!file->tensors)
         return tide_err_set(err, "out of memory");
@@ -168,11 +168,11 @@ static int take_length(const uint8_t *bytes, size_t size, size_t *ret_header, st
 static int parse_header(struct tide_safetensors *file, const char *text, size_t header, struct tide_err *err)
 {
     if (header < 1 || text[0] != '{')
-        return bad(err, "its header is no object");
+        return bad(err, "its header is not an object");
     json_error_t why;
     json_t *root = json_loadb(text, header, JSON_REJECT_DUPLICATES, &why);
     if (!root)
-        return bad(err, "its header is no JSON");
+        return bad(err, "its header is not valid JSON");
     int status = take_header(file, root, 8 + header, err);
     json_decref(root);
     if (status) {

@@ -227,7 +227,7 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     double updates = (double)s->positions * s->reuse / (double)s->batch;
     if (updates > MOST_UPDATES) {
         tide_err_set(err, "--reuse %g makes more than %d updates of a step", s->reuse, MOST_UPDATES);
-        return tide_err_hint(err, "it is how often a position is trained with: 4, if nothing is said");
+        return tide_err_hint(err, "it is how often a position is trained on, on average; the default is 4");
     }
     p->updates = updates < 1 ? 1 : (int64_t)llrint(updates);
     return 0;
@@ -536,7 +536,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
     return 0;
 }
 
-/* ---- files and words */
+/* ---- files and messages */
 
 static void write_config(const struct selfplay *p, FILE *out)
 {

@@ -35,7 +35,7 @@ static int take_names(struct index *x, struct tide_err *err)
         const char *name = json_string_value(value);
         size_t i = 0;
         if (!name || !is_plain(name))
-            return tide_err_set(err, "the index has tensor '%s' in '%s', which is no file beside it",
+            return tide_err_set(err, "the index has tensor '%s' in '%s', which is not a file beside it",
                                 TIDE_SHOWN(tensor, 96), TIDE_SHOWN(name ? name : "", 96));
         while (i < x->count && strcmp(x->names[i], name) != 0)
             i++;

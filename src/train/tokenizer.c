@@ -98,8 +98,7 @@ static int measure(json_t *vocabulary, const json_t *added, int64_t *ret_size, s
         bytes += json_string_length(text);
     }
     if (most < 0 || most >= MOST_TOKENS)
-        return tide_err_set(err, "the vocabulary is empty, or has a number that is none from 0 to %d",
-                            MOST_TOKENS - 1);
+        return tide_err_set(err, "the vocabulary is empty, or has a number outside 0 to %d", MOST_TOKENS - 1);
     *ret_size = most + 1;
     *ret_bytes = bytes;
     return 0;
@@ -137,7 +136,8 @@ static int take_merge(struct tide_tokenizer *t, const char *line, size_t len, st
     const char *space = memchr(line, ' ', len);
     size_t first = space ? (size_t)(space - line) : 0;
     if (!first || first + 1 == len)
-        return tide_err_set(err, "the merges have a line that is no pair: '%s'", TIDE_ESCAPED(line, len, 64));
+        return tide_err_set(err, "the merges have a line that is not a pair: '%s'",
+                            TIDE_ESCAPED(line, len, 64));
     return tide_pairs_add_merge(t->pairs, line, first, space + 1, len - first - 1, err);
 }
 
@@ -155,7 +155,7 @@ static int take_merges(struct tide_tokenizer *t, const json_t *merges, struct ti
                   : json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right)
                       ? tide_pairs_add_merge(t->pairs, json_string_value(left), json_string_length(left),
                                              json_string_value(right), json_string_length(right), err)
-                      : tide_err_set(err, "the tokenizer's merge %zu is no pair", i);
+                      : tide_err_set(err, "the tokenizer's merge %zu is not a pair", i);
         if (bad)
             return -1;
     }
@@ -232,7 +232,7 @@ static int take_added(struct tide_tokenizer *t, const json_t *added, const json_
     size_t i;
     const json_t *token;
     if (added && (!json_is_array(added) || json_array_size(added) > MOST_ADDED))
-        return tide_err_set(err, "the tokenizer's added tokens are no list, or too many");
+        return tide_err_set(err, "the tokenizer's added tokens are not a list, or there are too many");
     json_array_foreach(added, i, token)
     {
         if (take_token(t, token, vocabulary, err))

@@ -46,13 +46,13 @@ static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct ti
 {
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count < 1 || (int64_t)count > v->size)
-        return tide_err_set(err, "the vocabulary's symbols are none, or more than the model's %lld",
+        return tide_err_set(err, "the vocabulary has no symbols, or more than the model's %lld",
                             (long long)v->size);
     for (size_t i = 0; i < count; i++) {
         const json_t *symbol = json_array_get(list, i);
         int64_t byte = json_is_integer(symbol) ? json_integer_value(symbol) : -1;
         if (byte < 0 || byte > 255 || v->token_of[byte] >= 0)
-            return tide_err_set(err, "the vocabulary's symbol %zu is no byte, or there twice", i);
+            return tide_err_set(err, "the vocabulary's symbol %zu is not a byte, or occurs twice", i);
         v->symbols[i] = (char)byte;
         v->token_of[byte] = (int16_t)i;
     }
@@ -77,7 +77,7 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
     else if (kind && !strcmp(kind, "pairs"))
         v->kind = TIDE_VOCABULARY_PAIRS;
     else if (root && (!kind || strcmp(kind, "numbers") != 0))
-        status = tide_err_set(err, "the vocabulary is of no known kind");
+        status = tide_err_set(err, "the kind of the vocabulary is unknown");
     json_decref(root);
     return status;
 }
@@ -88,8 +88,7 @@ static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tid
     int status = tide_tokenizer_new(dir, v->size, &v->owned, err);
     v->tokenizer = v->owned;
     if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
-        return tide_err_set(err, "%s: the files of the model's tokenizer are not there any more",
-                            TIDE_SHOWN(dir, 256));
+        return tide_err_set(err, "%s: the files of the model's tokenizer are gone", TIDE_SHOWN(dir, 256));
     v->kind = v->tokenizer ? TIDE_VOCABULARY_PAIRS : TIDE_VOCABULARY_NUMBERS;
     return status < 0 ? -1 : 0;
 }
@@ -267,7 +266,7 @@ static int64_t numbers_of(const struct tide_vocabulary *v, const char *text, int
         errno = 0;
         long long number = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
         if (number < 0 || errno || number >= v->size) {
-            tide_err_set(err, "the model has no vocabulary, and this is no list of its tokens' numbers");
+            tide_err_set(err, "the model has no vocabulary, and this is not a list of its tokens' numbers");
             return tide_err_hint(
                 err, "tokens are 0 to %lld; a vocab.json and merges.txt beside the weights would be used",
                 (long long)v->size - 1);

@@ -197,7 +197,7 @@ def test_without_a_vocabulary_tokens_are_numbers(say, tidemark, numbers):
     assert tidemark("sample", numbers, "--threads", 1, "--prompt", "5", "--tokens", 4).out.split()[0] == "5"
     for prompt in ("260", "-1", "x", "5 x", "99999999999999999999"):
         done = tidemark("sample", numbers, "--prompt", prompt)
-        assert done.code == 2 and "no list of its tokens' numbers" in done.err and "0 to 259" in done.err
+        assert done.code == 2 and "not a list of its tokens' numbers" in done.err and "0 to 259" in done.err
 
 
 def test_byte_pairs_beside_the_model_are_its_vocabulary(say, tidemark, numbers, tmp_path):

@@ -205,9 +205,9 @@ def move_tensor(folder):
     (lambda folder: change_index(folder, lambda m: m.pop(next(iter(m)))), "the index does not name"),
     (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): SHARD})), "that the index has in"),
     (move_tensor, "that the index has in"),
-    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): "../model/" + SHARD})), "no file beside it"),
-    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): ".."})), "no file beside it"),
-    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): 7})), "no file beside it"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): "../model/" + SHARD})), "not a file beside it"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): ".."})), "not a file beside it"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): 7})), "not a file beside it"),
 ], ids=["no map", "no JSON", "no index", "missing file", "cut file", "empty file", "missing tensor", "unnamed tensor",
         "tensor elsewhere", "tensor twice", "a path", "the folder above", "no name"])
 def test_files_of_a_model_that_lie_are_refused(train, tidemark, in_shards, tmp_path, spoil, words):
@@ -595,7 +595,7 @@ def test_weights_that_lie_are_refused(train, tmp_path):
         (good[:-1000], "outside the file"),
         (good + b"more", "more in it than its tensors"),
         (struct.pack("<Q", 2**63) + good[8:], "its header does not fit"),
-        (good[:8] + b"[" + good[9:], "no object"),
+        (good[:8] + b"[" + good[9:], "not an object"),
         (with_header(lambda h: h[second].update(data_offsets=[begin, begin + h[second]["data_offsets"][1] - end])), "overlap"),
         (with_header(lambda h: h[first].update(shape=[2**40, 2**40])), "impossible shape"),
         (with_header(lambda h: h[first].update(data_offsets=[begin, 2**62])), "outside the file"),

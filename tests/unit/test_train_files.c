@@ -102,8 +102,8 @@ static void files_that_lie_are_refused(void **state)
         size_t data;
         const char *says;
     } lies[] = {
-        {"[]", 0, "no object"},
-        {"{", 0, "no JSON"},
+        {"[]", 0, "not an object"},
+        {"{", 0, "not valid JSON"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "outside the file"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, "more in it"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "another size"},
@@ -111,15 +111,15 @@ static void files_that_lie_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,8],\"data_offsets\":[0,0]}}", 0,
          "impossible"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "outside"},
-        {"{\"a\":{\"dtype\":\"Q9\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no known type"},
+        {"{\"a\":{\"dtype\":\"Q9\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown type"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
          4, "overlaps"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole"},
-        {"{\"a\":3}", 0, "no known type"},
+        {"{\"a\":3}", 0, "unknown type"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-         4, "no JSON"},
+         4, "not valid JSON"},
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         struct tide_safetensors file;
@@ -389,7 +389,7 @@ static void a_file_that_changes_under_its_reader_is_refused(void **state)
     struct tide_data *tokens = open_data(path, 300);
     memset(file + 256, 0xff, sizeof file - 1024);
     write_file(file, sizeof file);
-    refuse_batch(tokens, "none that the model knows");
+    refuse_batch(tokens, "the model does not know token");
     assert_int_equal(truncate(path, 1030), 0);
     refuse_batch(tokens, "it had 4096 bytes");
     tide_data_free(tokens);
@@ -399,7 +399,7 @@ static void a_file_that_changes_under_its_reader_is_refused(void **state)
     struct tide_data *symbols = open_data(path, 0);
     memset(text, 'c', sizeof text);
     write_file(text, sizeof text);
-    refuse_batch(symbols, "none that the model knows");
+    refuse_batch(symbols, "the model does not know token");
     assert_int_equal(truncate(path, 0), 0);
     refuse_batch(symbols, "it had 2000 bytes");
     tide_data_free(symbols);
