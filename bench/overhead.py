@@ -127,7 +127,7 @@ def whole_runs(args, program, folder):
 
 def tell(label, rates):
     """The slowdown of odd entries against their neighbours: the median, and a 95 % interval of it from the ranks, which
-    does not mind that a few stretches were disturbed by strangers."""
+    does not mind that a few stretches were disturbed by other programs."""
     ratios = sorted((rates[i - 1] + rates[i + 1]) / 2 / rates[i] for i in range(1, len(rates) - 1, 2))
     count = len(ratios)
     rank = max(0, int(count / 2 - 0.98 * count**0.5))

@@ -6,7 +6,7 @@
  * newline) and, where there is something the user can do, a hint. Library code never prints:
  * src/cli does, as "tidemark: TEXT" and "hint: HINT".
  *
- * err may be NULL where the caller does not care. Text from strangers (process names, file
+ * err may be NULL where the caller does not care. Untrusted text (process names, file
  * contents) must be passed through tide_text_escape first.
  */
 #ifndef TIDE_ERR_H

@@ -1,5 +1,5 @@
 /*
- * text.h - strings from strangers, made safe to show.
+ * text.h - untrusted strings, made safe to show.
  *
  * Process names, command lines, symbols and file contents may hold control characters, escape sequences or
  * bytes that are no UTF-8. Nothing of that kind may reach a terminal, a page or a JSON document as it is.

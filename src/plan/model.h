@@ -2,7 +2,7 @@
  * model.h - what model: a preset, or a Hugging Face config.json of a family whose memory is known.
  *
  * Families: GPT-2; Llama and what has its shape (Mistral, Qwen2: grouped keys and values, RMSNorm, a gated
- * MLP); ViT; ResNet. A configuration is a stranger's file: what is missing has the family's default, what
+ * MLP); ViT; ResNet. A configuration is not trusted: what is missing has the family's default, what
  * contradicts itself, is absurd or is of another family is refused with a sentence.
  */
 #ifndef TIDE_MODEL_H

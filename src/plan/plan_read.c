@@ -25,7 +25,7 @@ static void take_parts(const json_t *object, int64_t owned[TIDE_PARTS])
         owned[part] = number(object, tide_part_name((enum tide_part)part));
 }
 
-/* Names of phases are ours: a stranger's is left out. */
+/* Names of phases are ours: any other is left out. */
 static const char *known_phase(const char *name)
 {
     static const char *const names[] = {"forward",    "reference forward", "backward",  "update",

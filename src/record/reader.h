@@ -4,7 +4,7 @@
  * tide_reader_new -> _meta_*, _each_* as often as wanted -> _free. Each call sees what was committed when it
  * began. Wrap several calls that must agree with each other in tide_reader_begin/_end (one read transaction).
  *
- * The file is a stranger's: a database that is truncated, foreign, of a newer version, or has rows out of
+ * The file is not trusted: a database that is truncated, foreign, of a newer version, or has rows out of
  * range gives an error sentence, never a crash. It is opened read-only and nothing in it is executed (no
  * triggers, no views, no extension, defensive mode). Values are checked: sizes in [0, 2^62], kinds known,
  * text at most TIDE_READER_TEXT bytes; rows that fail are skipped and counted (tide_reader_skipped).

@@ -1,7 +1,7 @@
 /*
  * confine.h - takes from this process whatever reading files does not need, for good.
  *
- * For a program that reads strangers' files with large libraries. Afterwards it can read files, have memory
+ * For a program that reads untrusted files with large libraries. Afterwards it can read files, have memory
  * up to a limit and use the descriptors that it has. It cannot write or make a file, start a program or a
  * thread, open a socket, send a signal or make memory executable: those calls fail with ENOSYS (seccomp). Of
  * a superuser's capabilities only those are left by which files of other users and containers can be read.

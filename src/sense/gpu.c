@@ -19,7 +19,7 @@ enum {
     MAX_USES = 1024, /* processes on devices, of one look */
     MAX_READINGS = 1024,
     MAX_RANKS = 128,
-    MAX_STRANGERS = 1024,   /* foreign PIDs known to be somebody else's */
+    MAX_OUTSIDERS = 1024,   /* foreign PIDs known to be somebody else's */
     MAX_SCANS = 256,        /* members whose descriptors are looked through in one look */
     MAX_DESCRIPTORS = 4096, /* of one member */
     LOADER_SECONDS = 10     /* that the end waits for a driver that is being loaded */
@@ -58,8 +58,8 @@ struct tide_gpu {
     size_t use_count;
     size_t untold_count;
     int64_t untold_ns; /* when the number of PIDs that are not told last changed */
-    int64_t strangers[MAX_STRANGERS];
-    size_t stranger_count;
+    int64_t outsiders[MAX_OUTSIDERS];
+    size_t outsider_count;
     struct tide_gpu_reading readings[MAX_READINGS], last[MAX_READINGS];
     size_t reading_count, last_count;
     int64_t full_ns; /* when all readings were last given */
@@ -233,19 +233,19 @@ static struct tide_member *already_told(const struct tide_tree *tree, int64_t pi
     return NULL;
 }
 
-static bool is_stranger(const struct tide_gpu *gpu, int64_t pid)
+static bool is_outsider(const struct tide_gpu *gpu, int64_t pid)
 {
-    for (size_t i = 0; i < gpu->stranger_count; i++)
-        if (gpu->strangers[i] == pid)
+    for (size_t i = 0; i < gpu->outsider_count; i++)
+        if (gpu->outsiders[i] == pid)
             return true;
     return false;
 }
 
-static void add_stranger(struct tide_gpu *gpu, int64_t pid)
+static void add_outsider(struct tide_gpu *gpu, int64_t pid)
 {
-    if (gpu->stranger_count == MAX_STRANGERS)
-        gpu->stranger_count = 0; /* forgetting costs a second look, no more */
-    gpu->strangers[gpu->stranger_count++] = pid;
+    if (gpu->outsider_count == MAX_OUTSIDERS)
+        gpu->outsider_count = 0; /* forgetting costs a second look, no more */
+    gpu->outsiders[gpu->outsider_count++] = pid;
 }
 
 /* Says of a use whose it is, if that can be seen. */
@@ -255,11 +255,11 @@ static void tell(struct tide_gpu *gpu, struct tide_tree *tree, struct use *use, 
     use->member = already_told(tree, use->pid);
     if (!use->member && (use->member = holder_with_pid(tree, use->pid, minor, now_ns)))
         use->member->gpu.driver_pid = use->pid;
-    if (use->member || is_stranger(gpu, use->pid))
+    if (use->member || is_outsider(gpu, use->pid))
         return;
     if (tide_tree_saw(tree, use->pid) && !tide_tree_find(tree, use->pid) &&
         devices_of(tree->proc_fd, use->pid))
-        add_stranger(gpu, use->pid);
+        add_outsider(gpu, use->pid);
     else
         use->untold = true;
 }
@@ -400,7 +400,7 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
         else if (use->untold && candidates)
             untold_bytes += tide_clamp_zero(use->bytes);
         else if (use->untold && complete)
-            add_stranger(gpu, use->pid);
+            add_outsider(gpu, use->pid);
     }
     if (candidates && count_untold(gpu, device, &pid))
         add_reading(gpu, device, NULL, false, untold_bytes);

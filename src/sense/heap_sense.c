@@ -309,7 +309,7 @@ static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, 
     if (!process->id) {
         /* It was too short for any look at the tree, or is not of our PIDs. */
         bool given_up = last || (table->ended && look->now_ns - process->ended_ns > UNKNOWN_NS);
-        look->heap->strangers += given_up && table->ended;
+        look->heap->unseen += given_up && table->ended;
         return given_up;
     }
     write_status(look, table, process, last || table->ended);
@@ -433,11 +433,11 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
     look.failed |= tide_heap_frames_give_up(heap->frames, writer, err) != 0;
     look_at_tables(&look, true);
     tell_of_unread(&look);
-    if (heap->strangers > 0) {
+    if (heap->unseen > 0) {
         char text[160];
         snprintf(text, sizeof text,
                  "%zu processes ended before they were seen: what they allocated is not recorded",
-                 heap->strangers);
+                 heap->unseen);
         put_note(&look, text);
     }
     return look.failed ? -1 : 0;

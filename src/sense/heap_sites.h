@@ -87,7 +87,7 @@ struct tide_heap_sense {
     int64_t base_ns, last_ns, purse_ns;
     double rows; /* that may be written */
     size_t turn; /* table that is read next */
-    size_t tables_seen, sites_held, backlogs, strangers;
+    size_t tables_seen, sites_held, backlogs, unseen;
     bool rewrite; /* the writer failed: what it had is not there */
     struct tide_heap_due *due;
     char notices[TIDE_HEAP_NOTICES][TIDE_HEAP_NOTICE_TEXT];

@@ -1,7 +1,7 @@
 /*
  * proc_parse.h - the text of /proc and cgroup files, turned into numbers. Pure: no I/O, no allocation.
  *
- * The text is the kernel's, but names in it are chosen by strangers and a file can be cut short, so every
+ * The text is the kernel's, but names in it are chosen by others and a file can be cut short, so every
  * parser takes any bytes: what is missing, malformed or too large to be true is TIDE_UNKNOWN. Parsers that
  * return int give -1 when the text is not of that kind at all, and then leave *ret as it was.
  */

@@ -14,7 +14,7 @@
  *     .../torch/_inductor/compile_worker/...     compile_worker, and compile_worker pool, which made them
  *     VLLM::EngineCore_3 (a title it gave itself) VLLM::EngineCore_#
  *
- * The result has no control characters, but is a stranger's text all the same.
+ * The result has no control characters, but is untrusted text all the same.
  */
 #ifndef TIDE_ROLE_H
 #define TIDE_ROLE_H

@@ -9,7 +9,7 @@
  * comes from the file itself, else from a separate one under /usr/lib/debug (by build-id, or by
  * .gnu_debuglink). Without any, .symtab or .dynsym give the function.
  *
- * Files are strangers': they are mapped, so that one that is cut off while it is read means SIGBUS, and
+ * Files are not trusted: they are mapped, so that one that is cut off while it is read means SIGBUS, and
  * libdw, which reads them, is large. So a tracker does not call this in its own process but through
  * symbol_server.h, where memory and time are limited. Errors of libelf and libdw mean less knowledge.
  *

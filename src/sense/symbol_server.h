@@ -1,7 +1,7 @@
 /*
  * symbol_server.h - symbol.h in a program of its own.
  *
- * Symbols come from strangers' files and are read by a large library: a damaged one may take the reader down,
+ * Symbols come from untrusted files and are read by a large library: a damaged one may take the reader down,
  * and a good one may take seconds and gigabytes. So the tracker asks a worker (symbol_worker.h): another
  * program, which can read files and do nothing else, with limits on memory and on the time of one answer.
  * When it dies of a question, the answer is "nothing known" (the second time for that file; the first time

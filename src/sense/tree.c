@@ -16,9 +16,9 @@
 
 enum {
     TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
-    MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
+    MAX_OUTSIDERS = 4 << 20, /* PIDs that Linux can have */
     ENVIRONMENT = 32 * 1024, /* bytes that are looked at */
-    RECHECK_SCANS = 64,      /* scans after which a stranger's start is looked at again */
+    RECHECK_SCANS = 64,      /* scans after which an outsider's start is looked at again */
     SKIPS_MOST = 16,         /* scans in a row that trust the newest PID */
     BORN_MEANWHILE = 4096,   /* PIDs that may be given out while /proc is listed */
 };
@@ -34,7 +34,7 @@ struct tide_tree_candidate {
     bool member;
 };
 
-/* A stranger's value: the low half of its inode, then the low half of the number of the scan that saw it. */
+/* An outsider's value: the low half of its inode, then the low half of the number of the scan that saw it. */
 static uint64_t pack(uint64_t inode, uint64_t scan)
 {
     return inode << 32 | (scan & UINT32_MAX);
@@ -56,7 +56,7 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
 {
     *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid(), .loadavg_fd = -1};
     tide_map_init(&tree->by_pid, TIDE_TREE_MEMBERS);
-    tide_map_init(&tree->strangers, MAX_STRANGERS);
+    tide_map_init(&tree->outsiders, MAX_OUTSIDERS);
     tree->proc = tide_proc_list(AT_FDCWD, proc_path);
     if (!tree->proc)
         return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(errno));
@@ -96,7 +96,7 @@ void tide_tree_release(struct tide_tree *tree)
     free(tree->candidates);
     free(tree->text);
     tide_map_release(&tree->by_pid);
-    tide_map_release(&tree->strangers);
+    tide_map_release(&tree->outsiders);
     if (tree->proc)
         closedir(tree->proc);
     if (tree->loadavg_fd >= 0)
@@ -114,7 +114,7 @@ bool tide_tree_saw(const struct tide_tree *tree, int64_t pid)
 {
     uint64_t value;
     return tide_map_get(&tree->by_pid, (uint64_t)pid, &value) ||
-           tide_map_get(&tree->strangers, (uint64_t)pid, &value);
+           tide_map_get(&tree->outsiders, (uint64_t)pid, &value);
 }
 
 bool tide_member_is_called(const struct tide_member *member, int64_t pid)
@@ -195,7 +195,7 @@ static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat,
         free(member);
         return -1;
     }
-    tide_map_remove(&tree->strangers, (uint64_t)stat->pid);
+    tide_map_remove(&tree->outsiders, (uint64_t)stat->pid);
     tree->members[tree->member_count++] = member;
     return 0;
 }
@@ -244,7 +244,7 @@ int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, stru
 
 static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, bool doubtful)
 {
-    if (TIDE_GROW(tree->candidates, tree->candidate_capacity, tree->candidate_count + 1, MAX_STRANGERS) !=
+    if (TIDE_GROW(tree->candidates, tree->candidate_capacity, tree->candidate_count + 1, MAX_OUTSIDERS) !=
         0) {
         tree->unsettled = true; /* stays unseen: the next scan comes across it again */
         return;
@@ -298,14 +298,14 @@ static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t
     }
     uint64_t value;
     if (is_older(tree, pid)) {
-        tide_map_put(&tree->strangers, (uint64_t)pid, pack(inode, tree->scans));
+        tide_map_put(&tree->outsiders, (uint64_t)pid, pack(inode, tree->scans));
         return;
     }
-    bool known = tide_map_get(&tree->strangers, (uint64_t)pid, &value);
+    bool known = tide_map_get(&tree->outsiders, (uint64_t)pid, &value);
     bool same = known && value >> 32 == (inode & UINT32_MAX);
     bool again = ((uint64_t)pid + tree->scans) % RECHECK_SCANS == 0;
     if (same && !again)
-        tide_map_put(&tree->strangers, (uint64_t)pid, pack(inode, tree->scans));
+        tide_map_put(&tree->outsiders, (uint64_t)pid, pack(inode, tree->scans));
     else
         note_candidate(tree, pid, inode, known && value >> 32 == 0);
 }
@@ -351,7 +351,7 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
     }
     for (size_t i = 0; i < tree->candidate_count; i++)
         if (!tree->candidates[i].member)
-            tide_map_put(&tree->strangers, (uint64_t)tree->candidates[i].stat.pid,
+            tide_map_put(&tree->outsiders, (uint64_t)tree->candidates[i].stat.pid,
                          pack(tree->candidates[i].inode, tree->scans));
     /* A parent that is nowhere was born after the listing had passed its place, or has just died: no inode is
      * kept for its child, so that the next scan asks again, once. */
@@ -359,14 +359,14 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
         const struct tide_tree_candidate *candidate = &tree->candidates[i];
         if (!candidate->member && !candidate->doubtful && candidate->stat.parent_pid > 0 &&
             !tide_tree_saw(tree, candidate->stat.parent_pid)) {
-            tide_map_put(&tree->strangers, (uint64_t)candidate->stat.pid, pack(0, tree->scans));
+            tide_map_put(&tree->outsiders, (uint64_t)candidate->stat.pid, pack(0, tree->scans));
             tree->unsettled = true;
         }
     }
     tree->candidate_count = 0;
 }
 
-static void forget_strangers(struct tide_tree *tree)
+static void forget_outsiders(struct tide_tree *tree)
 {
     enum { BATCH = 256 };
     uint64_t gone[BATCH];
@@ -375,11 +375,11 @@ static void forget_strangers(struct tide_tree *tree)
         count = 0;
         size_t cursor = 0;
         uint64_t pid, value;
-        while (count < BATCH && tide_map_next(&tree->strangers, &cursor, &pid, &value))
+        while (count < BATCH && tide_map_next(&tree->outsiders, &cursor, &pid, &value))
             if ((uint32_t)value != (uint32_t)tree->scans)
                 gone[count++] = pid;
         for (size_t i = 0; i < count; i++)
-            tide_map_remove(&tree->strangers, gone[i]);
+            tide_map_remove(&tree->outsiders, gone[i]);
     } while (count == BATCH);
 }
 
@@ -455,7 +455,7 @@ int tide_tree_scan(struct tide_tree *tree, int64_t now_ns, struct tide_err *err)
         return tide_err_set(err, "cannot list the processes: %s", strerror(errno));
     sweep_members(tree, now_ns);
     admit_candidates(tree, now_ns);
-    forget_strangers(tree);
+    forget_outsiders(tree);
     return 0;
 }
 

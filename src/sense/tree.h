@@ -5,9 +5,9 @@
  * tide_tree_release().
  *
  * A scan lists /proc and reads stat only of PIDs that it has not seen; a PID is taken for another process
- * when the inode of its directory changed, and then its start time decides. Strangers are looked at again now
- * and then, in case a file system reuses inodes. A process whose parent is not known yet is looked at again
- * in the next scan. This process itself is never a member.
+ * when the inode of its directory changed, and then its start time decides. Outsiders (processes not of the
+ * tree) are looked at again now and then, in case a file system reuses inodes. A process whose parent is not
+ * known yet is looked at again in the next scan. This process itself is never a member.
  *
  * Nothing is listed while no PID was given out since the last time, which /proc/loadavg tells, and nothing is
  * left to find out: on a machine that starts no processes a scan is one small read.
@@ -111,7 +111,7 @@ struct tide_tree {
     struct tide_member **members;          /* in order of first sight */
     size_t member_count, member_capacity;
     struct tide_map by_pid;    /* -> struct tide_member *, those not gone */
-    struct tide_map strangers; /* pid -> inode and scan, packed */
+    struct tide_map outsiders; /* pid -> inode and scan, packed */
     uint64_t scans;
     int loadavg_fd;                       /* -1: not there, or not to be trusted */
     int64_t newest_pid;                   /* given out before the last listing; 0: not known */

@@ -44,7 +44,7 @@ int64_t tide_replay_count(const struct tide_replay *replay);
 void tide_replay_draw(const struct tide_replay *replay, uint64_t seed, uint64_t draw, uint64_t number,
                       float *ret_planes, float *ret_policy, float *ret_value);
 
-/* What is there, to a file and back. The bytes of a file are a stranger's: each position is looked at. */
+/* What is there, to a file and back. The bytes of a file are not trusted: each position is looked at. */
 void tide_replay_write(const struct tide_replay *replay, struct tide_durable *file);
 int tide_replay_read(struct tide_replay *replay, FILE *file, struct tide_err *err);
 

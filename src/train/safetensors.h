@@ -1,7 +1,7 @@
 /*
  * safetensors.h - tensors in a file, by name: the format of Hugging Face.
  *
- * Eight bytes of header length, a JSON header, then the numbers. A file comes from strangers: every length,
+ * Eight bytes of header length, a JSON header, then the numbers. A file is not trusted: every length,
  * product and range is checked before it is used, parts may not overlap nor leave holes, and nothing is
  * trusted beyond the size of the file.
  *

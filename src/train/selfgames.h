@@ -79,7 +79,7 @@ int tide_selfgames_match(struct tide_selfgames *games, const struct tide_evaluat
 /* The moves so far of the first game under way, by their names. */
 void tide_selfgames_show(const struct tide_selfgames *games, char *out, size_t size);
 
-/* Games under way, to a file and back. The bytes are a stranger's. */
+/* Games under way, to a file and back. The bytes are not trusted. */
 void tide_selfgames_write(const struct tide_selfgames *games, struct tide_durable *file);
 int tide_selfgames_read(struct tide_selfgames *games, FILE *file, struct tide_err *err);
 

@@ -7,7 +7,7 @@
  * (anchors, looking behind, \w, sets within sets ...) is refused by name: no text is cut in another way
  * without a word.
  *
- * Patterns come from strangers: they are interpreted, not compiled to machine code, with a limit on steps,
+ * Patterns are not trusted: they are interpreted, not compiled to machine code, with a limit on steps,
  * depth and memory of each match. Text is valid UTF-8. One thread at a time.
  */
 #ifndef TIDE_SPLIT_H

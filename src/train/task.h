@@ -65,7 +65,7 @@ struct tide_task_kind {
                 struct tide_task_step *ret_step, struct tide_err *err);
     /* Fills in those of its numbers that are of held-out data. last: after the last step, more thoroughly. */
     int (*evaluate)(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err);
-    /* What the model says now: bytes of a stranger, to be escaped before they are shown. */
+    /* What the model says now: untrusted bytes, to be escaped before they are shown. */
     int (*sample)(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err);
     /* A tide_checkpoint_writer of its own files. */

@@ -10,7 +10,7 @@
  * Bytes that are no UTF-8, which `tokenizers` does not take, end the text before them and are tokens of
  * bytes: every file can be read, and what is read can be written again.
  *
- * Files come from strangers: lengths and numbers are checked, everything is bounded. A tokenizer does not
+ * Files are not trusted: lengths and numbers are checked, everything is bounded. A tokenizer does not
  * change after it was read. One thread at a time, for the patterns have scratch of their own.
  */
 #ifndef TIDE_TOKENIZER_H

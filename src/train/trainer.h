@@ -49,7 +49,7 @@ int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *re
 /* The task's numbers of held-out data; last: after the last step. */
 int tide_trainer_evaluate(struct tide_trainer *trainer, bool last, struct tide_err *err);
 
-/* What the model says, as text: bytes of a stranger, to be escaped before they are shown. */
+/* What the model says, as text: untrusted bytes, to be escaped before they are shown. */
 int tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size, struct tide_err *err);
 
 /* Into the directory of the options. -1: what was there stays. Weights that are no numbers are not saved. */

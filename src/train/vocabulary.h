@@ -5,7 +5,7 @@
  * here with every checkpoint of such a model); byte pairs, the model's own tokenizer (tokenizer.h), whose
  * files lie beside it; numbers, where a directory has neither and a token is all there is.
  *
- * Files come from strangers: lengths and numbers are checked, everything is bounded. A vocabulary does not
+ * Files are not trusted: lengths and numbers are checked, everything is bounded. A vocabulary does not
  * change after it was read.
  */
 #ifndef TIDE_VOCABULARY_H

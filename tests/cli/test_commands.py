@@ -219,7 +219,7 @@ def test_trouble_is_exit_2_and_a_sentence(tidemark, words):
     assert done.err.startswith("tidemark: ")
 
 
-def test_nothing_a_stranger_typed_reaches_the_terminal_unescaped(tidemark):
+def test_nothing_untrusted_reaches_the_terminal_unescaped(tidemark):
     for words in (["\x1b[31mred"], ["help", "\x1b]0;x\x07"], ["judge", "--\x1b[2Jx"], ["-\x1b[2J"],
                   ["completion", "\x1b[2J"], ["judge", "\x1b[2J.csv"], ["show", "\x9b2J\n.tide"]):
         done = tidemark(*words)

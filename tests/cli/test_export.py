@@ -38,7 +38,7 @@ def native(function, offset, module="/usr/lib/libx.so", **more):
 @pytest.fixture
 def made(tmp_path):
     """made(name) -> path of a recording of two processes, a device, a gauge, a phase, and sites of every kind. `odd`
-    stands for every name that a stranger could choose."""
+    stands for every name that a program could choose."""
 
     def make(name="run.tide", odd="x", heap=True, leak=100 * KIB):
         r = Recording(tmp_path / name)

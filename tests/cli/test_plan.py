@@ -286,7 +286,7 @@ def test_what_makes_no_sense_is_refused(tidemark, words, because, hint):
     assert got.out == ""
 
 
-def test_a_configuration_from_a_stranger(tidemark, tmp_path):
+def test_a_configuration_that_is_not_trusted(tidemark, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2,
                                 "intermediate_size": 700, "num_hidden_layers": 4, "vocab_size": 5000}))

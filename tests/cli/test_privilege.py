@@ -1,4 +1,4 @@
-"""A recording is a stranger's file: the paths in it open nothing."""
+"""A recording is not trusted: the paths in it open nothing."""
 
 import shutil
 import subprocess

@@ -499,7 +499,7 @@ def test_a_recording_that_is_still_written_has_a_page(tidemark, tmp_path):
 
 
 def test_a_source_line_is_the_recordings_and_no_file_is_read(tidemark, tmp_path):
-    """Names in a recording are a stranger's: a pipe must not be waited for, a secret not be copied into the page."""
+    """Names in a recording are not trusted: a pipe must not be waited for, a secret not be copied into the page."""
     secret = tmp_path / "secret.py"
     secret.write_text("the password is swordfish\n")
     os.mkfifo(tmp_path / "pipe.py")

@@ -1,5 +1,5 @@
 /*
- * Text from strangers: whatever the bytes, what comes out of tide_text_escape and the JSON writer is UTF-8
+ * Untrusted text: whatever the bytes, what comes out of tide_text_escape and the JSON writer is UTF-8
  * without a control character, within its bounds, and the parsers of sizes and numbers take or refuse without
  * harm. The first byte chooses the room that the escaped text has.
  */

@@ -1,6 +1,6 @@
 /*
- * test_plan.c - the parts of a plan: the allocator, the tape, models from strangers, jobs that do not go
- * together, and memory that fails.
+ * test_plan.c - the parts of a plan: the allocator, the tape, models from untrusted files, jobs that do not
+ * go together, and memory that fails.
  */
 #include "failing_malloc.h"
 #include "plan/plan_text.h"

@@ -1,5 +1,5 @@
 /*
- * test_prompts.c - files of prompts: good ones, those of strangers, and those that change while in use.
+ * test_prompts.c - files of prompts: good ones, damaged and hostile ones, and those that change while in use.
  */
 #include "one_file.h"
 #include "base/allocations.h"

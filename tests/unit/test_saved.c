@@ -1,5 +1,5 @@
 /*
- * test_saved.c - games in files: what is written is read back, and what strangers wrote gets a sentence.
+ * test_saved.c - games in files: what is written is read back, and what others wrote wrongly gets a sentence.
  */
 #include "play/saved.h"
 

@@ -107,7 +107,7 @@ static void look(void)
     look_after(60 * second_ns);
 }
 
-/* A member (or stranger) that holds these devices open. */
+/* A member (or outsider) that holds these devices open. */
 static void put(int pid, int parent, const char *devices)
 {
     fake_put(&(struct fake_process){.pid = pid, .parent = parent, .start = (unsigned long)pid, .anon = 10});
@@ -171,7 +171,7 @@ static void members_are_matched_by_their_pid(void **state)
     (void)state;
     put(100, 1, "");
     put(200, 100, "0");
-    put(300, 1, "0"); /* a stranger */
+    put(300, 1, "0"); /* an outsider */
     fake_write("nvml", "device 0 900 1000\ncompute 200 500\ncompute 300 300\ngraphics 200 510\n");
     begin();
     look();

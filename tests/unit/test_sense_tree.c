@@ -71,7 +71,7 @@ static void put(int pid, int parent, unsigned long start)
     fake_put(&(struct fake_process){.pid = pid, .parent = parent, .start = start, .anon = 1000});
 }
 
-static void descendants_are_members_and_strangers_are_not(void **state)
+static void descendants_are_members_and_outsiders_are_not(void **state)
 {
     (void)state;
     put(1, 0, 1);
@@ -152,7 +152,7 @@ static void a_daemon_that_this_process_adopts_is_a_member(void **state)
     assert_null(member(getpid()));
 }
 
-static void without_adoption_children_of_this_process_are_strangers(void **state)
+static void without_adoption_children_of_this_process_are_outsiders(void **state)
 {
     (void)state;
     put(100, 1, 10);
@@ -192,7 +192,7 @@ static void a_reused_pid_is_another_process(void **state)
     assert_true(old->gone);
 }
 
-static void a_member_pid_reused_by_a_stranger_leaves_the_tree(void **state)
+static void a_member_pid_reused_by_an_outsider_leaves_the_tree(void **state)
 {
     (void)state;
     put(1, 0, 1);
@@ -207,7 +207,7 @@ static void a_member_pid_reused_by_a_stranger_leaves_the_tree(void **state)
     assert_int_equal(alive(), 1);
 }
 
-static void a_stranger_pid_reused_by_a_child_joins_the_tree(void **state)
+static void an_outsider_pid_reused_by_a_child_joins_the_tree(void **state)
 {
     (void)state;
     put(1, 0, 1);
@@ -223,7 +223,7 @@ static void a_stranger_pid_reused_by_a_child_joins_the_tree(void **state)
     assert_non_null(member(200));
 }
 
-static void a_stranger_that_hides_behind_its_inode_is_found_out_in_time(void **state)
+static void an_outsider_that_hides_behind_its_inode_is_found_out_in_time(void **state)
 {
     (void)state;
     put(1, 0, 1);
@@ -654,18 +654,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(descendants_are_members_and_strangers_are_not),
+        TEST(descendants_are_members_and_outsiders_are_not),
         TEST(a_chain_of_children_is_found_whatever_the_order_of_its_pids),
         TEST(a_root_that_is_not_there_gets_a_sentence),
         TEST(a_directory_that_is_not_there_gets_a_sentence),
         TEST(a_member_stays_one_when_its_parent_dies),
         TEST(a_daemon_that_this_process_adopts_is_a_member),
-        TEST(without_adoption_children_of_this_process_are_strangers),
+        TEST(without_adoption_children_of_this_process_are_outsiders),
         TEST(this_process_is_never_a_member_even_below_a_root),
         TEST(a_reused_pid_is_another_process),
-        TEST(a_member_pid_reused_by_a_stranger_leaves_the_tree),
-        TEST(a_stranger_pid_reused_by_a_child_joins_the_tree),
-        TEST(a_stranger_that_hides_behind_its_inode_is_found_out_in_time),
+        TEST(a_member_pid_reused_by_an_outsider_leaves_the_tree),
+        TEST(an_outsider_pid_reused_by_a_child_joins_the_tree),
+        TEST(an_outsider_that_hides_behind_its_inode_is_found_out_in_time),
         TEST(a_child_whose_parent_was_not_listed_yet_is_asked_again),
         TEST(stat_is_not_read_again_for_those_already_seen),
         TEST(nothing_is_listed_while_no_pid_was_given_out),

@@ -1,4 +1,4 @@
-/* Text from strangers, sizes and durations for people, and the JSON that is written from both. */
+/* Untrusted text, sizes and durations for people, and the JSON that is written from both. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /*
- * test_train_files.c - what training reads: weights, configurations, data; good ones, and those of strangers.
+ * test_train_files.c - what training reads: weights, configurations, data; good ones, and damaged or hostile
+ * ones.
  */
 #include "one_file.h"
 #include "train/config.h"
