@@ -2,12 +2,12 @@
  * allocator.c - see allocator.h.
  */
 #include "hook/allocator.h"
+#include "hook/hook_clock.h"
 #include "hook/object.h"
 #include "hook/wiped.h"
 
 #include <dlfcn.h>
 #include <signal.h>
-#include <time.h>
 
 /* The pause is that many times what asking took of the processor (0.5 %): time in which others ran is not
  * ours. */
@@ -37,13 +37,6 @@ void tide_allocator_init(void *real_malloc)
     *(void **)&info = found;
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void publish(struct tide_heap_head *table, const struct info *m, uint64_t took_ns)
 {
     atomic_store_explicit(&table->allocator_system, m->arena, memory_order_relaxed);
@@ -57,8 +50,8 @@ static void publish(struct tide_heap_head *table, const struct info *m, uint64_t
 
 bool tide_allocator_is_due(void)
 {
-    return info &&
-           clock_ns(CLOCK_MONOTONIC_COARSE) >= atomic_load_explicit(&self.next_ns, memory_order_relaxed);
+    return info && tide_hook_clock_ns(CLOCK_MONOTONIC_COARSE) >=
+                       atomic_load_explicit(&self.next_ns, memory_order_relaxed);
 }
 
 void tide_allocator_ask(struct tide_heap_head *table)
@@ -68,12 +61,14 @@ void tide_allocator_ask(struct tide_heap_head *table)
     sigset_t all, before;
     sigfillset(&all);
     if (!pthread_sigmask(SIG_SETMASK, &all, &before)) {
-        uint64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t from = tide_hook_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct info m = info();
-        uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - from, least = UINT64_C(1000000) * LEAST_MS;
+        uint64_t took = tide_hook_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from,
+                 least = UINT64_C(1000000) * LEAST_MS;
         publish(table, &m, took);
         uint64_t pause = took * PAUSE > least ? took * PAUSE : least;
-        atomic_store_explicit(&self.next_ns, clock_ns(CLOCK_MONOTONIC) + pause, memory_order_relaxed);
+        atomic_store_explicit(&self.next_ns, tide_hook_clock_ns(CLOCK_MONOTONIC) + pause,
+                              memory_order_relaxed);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     atomic_store_explicit(&self.asking, false, memory_order_release);

@@ -2,12 +2,12 @@
  * census.c - the interpreter's functions, and when they are called (census.h).
  */
 #include "hook/census.h"
+#include "hook/hook_clock.h"
 #include "hook/pyframes.h"
 #include "hook/wiped.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
-#include <time.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 #define AGAIN_NS  (SECOND_NS / 2) /* until the next try, where it could not be now */
@@ -135,13 +135,6 @@ void tide_census_unloaded(void)
         atomic_store(&python.ready, false);
 }
 
-static uint64_t time_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
 /* Whether a function of sys, written in C, says something else than None. */
 static bool is_set(const char *name)
 {
@@ -186,10 +179,10 @@ static enum answer put_question(void)
 static int answer_now(void *unused)
 {
     (void)unused;
-    uint64_t cost = time_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t cost = tide_hook_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     enum answer answer = python.is_ending() ? NEVER : put_question();
-    uint64_t now = time_ns(CLOCK_MONOTONIC);
-    cost = time_ns(CLOCK_THREAD_CPUTIME_ID) - cost;
+    uint64_t now = tide_hook_clock_ns(CLOCK_MONOTONIC);
+    cost = tide_hook_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cost;
     if (answer == NEVER)
         atomic_store(&asking.is_over, true);
     if (answer == COUNTED && !asking.began_ns)

@@ -7,6 +7,7 @@
 #include "hook/blocks.h"
 #include "hook/census.h"
 #include "hook/draw.h"
+#include "hook/hook_clock.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
 #include "hook/latch.h"
@@ -17,7 +18,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
@@ -131,17 +131,11 @@ void tide_recorder_leave(void)
 
 /* ---- threads */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void seed(struct tide_sampling *sampling)
 {
-    uint64_t state =
-        seed_wanted ? seed_wanted : now_ns() ^ (uint64_t)(uintptr_t)sampling ^ (uint64_t)getpid() << 40;
+    uint64_t state = seed_wanted ? seed_wanted
+                                 : tide_hook_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)(uintptr_t)sampling ^
+                                       (uint64_t)getpid() << 40;
     state += atomic_fetch_add(&seeds, UINT64_C(0x9e3779b97f4a7c15));
     state = (state ^ state >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     state = (state ^ state >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -227,9 +221,7 @@ static void count_own(struct tide_heap_head *table, uint64_t now)
 
 static void do_what_is_due(struct tide_heap_head *table)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    uint64_t now = tide_hook_clock_ns(CLOCK_MONOTONIC_COARSE);
     count_own(table, now);
     tide_census_ask(now);
 }
@@ -239,10 +231,10 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kin
 {
     struct tide_local *local = &tide_local;
     uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
-    uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
+    uint64_t from = n % TIMED_EVERY ? 0 : tide_hook_clock_ns(CLOCK_MONOTONIC);
     int32_t site = walk(table, local, kind, caller);
     if (from)
-        publish(table, now_ns() - from);
+        publish(table, tide_hook_clock_ns(CLOCK_MONOTONIC) - from);
     do_what_is_due(table);
     return site;
 }

@@ -1,0 +1,17 @@
+/*
+ * hook_clock.h - any clock in nanoseconds, inside the target, where base/clock.h may not be.
+ */
+#ifndef TIDE_HOOK_CLOCK_H
+#define TIDE_HOOK_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t tide_hook_clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+#endif
