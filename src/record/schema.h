@@ -1,7 +1,8 @@
 /*
  * schema.h - the recording, described once: which table has which columns, of what type, where they are in
- * the structs of record.h, and since which version. SQL, binding (row.h), reading and the copies of rows that
- * wait (pending.h) follow from this; docs/RECORDING.md explains it to users, and a test holds it to this.
+ * the structs of record.h, and since which version. SQL, binding (schema_row.h), reading and the copies of
+ * rows that wait (pending.h) follow from this; docs/RECORDING.md explains it to users, and a test holds it to
+ * this.
  *
  * To add a column: the member in record.h, its line in schema.c with the next TIDE_RECORD_VERSION, and the
  * document.
