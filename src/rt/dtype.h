@@ -50,7 +50,7 @@ static inline size_t tide_row_bytes(enum tide_dtype dtype, int64_t columns)
 enum { TIDE_ALIGN = 64 };
 
 /* What processors fetch memory in. */
-enum { TIDE_LINE = 64 };
+enum { TIDE_CACHE_LINE = 64 };
 
 static inline size_t tide_aligned(size_t bytes)
 {

@@ -133,7 +133,7 @@ static void pieces_make_up_the_whole(void **state)
         struct tide_piece piece;
         begin(&t, round);
         while (take(&t, &piece)) {
-            struct tide_lines lines = tide_piece_lines(&piece);
+            struct tide_cache_lines lines = tide_piece_cache_lines(&piece);
             assert_true(lines.count > 0 && lines.count == PARTS * lines.per_row);
             tide_piece_do(&piece);
         }

@@ -563,14 +563,14 @@ static void nothing_beyond_an_operand_is_asked_for(void **state)
         for (int64_t line = 0; line < LINES; line += LANES)
             for (int64_t cell = 0; cell < NUMBERS; cell += STEP) {
                 struct tide_strip strip = {line, LANES, cell, cell + STEP};
-                struct tide_lines lines = tide_pack_lines(&o, strip);
+                struct tide_cache_lines lines = tide_pack_cache_lines(&o, strip);
                 while (lines.count > 0) {
-                    const char *at = tide_lines_next(&lines, 1);
+                    const char *at = tide_cache_lines_next(&lines, 1);
                     assert_true(at >= data && at < end);
                     asked++;
                 }
             }
-        assert_true(asked * TIDE_LINE >= (int64_t)(LINES * NUMBERS * tide_dtype_bytes(o.from)));
+        assert_true(asked * TIDE_CACHE_LINE >= (int64_t)(LINES * NUMBERS * tide_dtype_bytes(o.from)));
     }
 }
 

@@ -21,7 +21,7 @@ enum { SIDE = TIDE_POINTS_SIDE, POINTS = TIDE_POINTS, LANES = 8, PANEL = TIDE_PA
 enum { MOST = 32, LEAST = 8 };
 
 /* From a point to the next there is a line more, or all would be in the same places of the caches. */
-enum { APART = TIDE_LINE / sizeof(float) };
+enum { APART = TIDE_CACHE_LINE / sizeof(float) };
 
 struct job {
     struct tide_winograd d;

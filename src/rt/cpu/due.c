@@ -77,7 +77,7 @@ int tide_due_add(struct tide_due *d, float *weight, int64_t rows, int64_t column
 /* The first unit of a thread's part; lines of memory are whole where units are numbers. */
 static int64_t start_of(const struct tide_due *d, const struct entry *e, int thread)
 {
-    enum { TOGETHER = TIDE_LINE / sizeof(float) };
+    enum { TOGETHER = TIDE_CACHE_LINE / sizeof(float) };
     int64_t at = e->units * thread / d->threads;
     return thread == d->threads || e->each > 1 ? at : at / TOGETHER * TOGETHER;
 }
@@ -214,17 +214,17 @@ bool tide_due_take(struct tide_due *d, int thread, int64_t numbers, struct tide_
     return true;
 }
 
-struct tide_lines tide_piece_lines(const struct tide_piece *piece)
+struct tide_cache_lines tide_piece_cache_lines(const struct tide_piece *piece)
 {
     const struct entry *e = &piece->of->list[piece->number];
     const char *from = (const char *)(e->weight + piece->first * e->each),
                *to = (const char *)(e->weight + piece->last * e->each);
-    int64_t skipped = (int64_t)((uintptr_t)from % TIDE_LINE),
-            lines = (to - from + skipped + TIDE_LINE - 1) / TIDE_LINE;
-    return (struct tide_lines){.row = from - skipped,
-                               .stride = piece->of->apart * (int64_t)sizeof(float),
-                               .per_row = lines,
-                               .count = 4 * lines};
+    int64_t skipped = (int64_t)((uintptr_t)from % TIDE_CACHE_LINE),
+            lines = (to - from + skipped + TIDE_CACHE_LINE - 1) / TIDE_CACHE_LINE;
+    return (struct tide_cache_lines){.row = from - skipped,
+                                     .stride = piece->of->apart * (int64_t)sizeof(float),
+                                     .per_row = lines,
+                                     .count = 4 * lines};
 }
 
 void tide_piece_do(const struct tide_piece *piece)

@@ -53,7 +53,7 @@ struct tide_piece {
 bool tide_due_take(struct tide_due *due, int thread, int64_t numbers, struct tide_piece *ret_piece);
 
 /* The memory that it takes. */
-struct tide_lines tide_piece_lines(const struct tide_piece *piece);
+struct tide_cache_lines tide_piece_cache_lines(const struct tide_piece *piece);
 void tide_piece_do(const struct tide_piece *piece);
 
 #endif

@@ -156,15 +156,16 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
     float *sums = (float *)(void *)(room + job->a_bytes), *turned = sums + ROWS * LINES;
     int64_t line = panel * LINES, lines = smaller(LINES, job->b.lines - line);
     for (int64_t cell = 0; cell < job->cells; cell += ALONG_CELLS) {
-        struct tide_few few = {.b = &job->b,
-                               .strip = {line, lines, cell, smaller(cell + ALONG_CELLS, job->cells)},
-                               .a = a + cell * ROWS,
-                               .a_cell = ROWS,
-                               .rows = job->product->m,
-                               .begins = !cell,
-                               .ask = tide_pack_lines(&job->b, (struct tide_strip){line + LINES, LINES, cell,
-                                                                                   cell + ALONG_CELLS}),
-                               .sums = sums};
+        struct tide_few few = {
+            .b = &job->b,
+            .strip = {line, lines, cell, smaller(cell + ALONG_CELLS, job->cells)},
+            .a = a + cell * ROWS,
+            .a_cell = ROWS,
+            .rows = job->product->m,
+            .begins = !cell,
+            .ask = tide_pack_cache_lines(&job->b,
+                                         (struct tide_strip){line + LINES, LINES, cell, cell + ALONG_CELLS}),
+            .sums = sums};
         job->kind->along(&few);
     }
     struct tide_operand all = {.data = (const char *)sums,

@@ -42,7 +42,7 @@
 /* Asks for memory that will be read soon; it need not be there. */
 TIDE_INLINE void tide_ask(const void *from, int64_t bytes)
 {
-    for (int64_t i = 0; i < bytes; i += TIDE_LINE)
+    for (int64_t i = 0; i < bytes; i += TIDE_CACHE_LINE)
         __builtin_prefetch((const char *)from + i);
 }
 

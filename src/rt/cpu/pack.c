@@ -21,18 +21,18 @@ struct tide_operand tide_operand_of(const void *data, enum tide_dtype from, int6
     return o;
 }
 
-struct tide_lines tide_pack_lines(const struct tide_operand *o, struct tide_strip s)
+struct tide_cache_lines tide_pack_cache_lines(const struct tide_operand *o, struct tide_strip s)
 {
     int64_t size = (int64_t)tide_dtype_bytes(o->from), per_cell = o->to == TIDE_BF16 ? 2 : 1,
             lines = smaller(s.lanes, o->lines - s.line),
             numbers = smaller(s.last * per_cell, o->numbers) - s.first * per_cell;
     int64_t rows = o->is_along ? lines : numbers, bytes = (o->is_along ? numbers : lines) * size;
-    struct tide_lines found = {.stride = o->stride};
+    struct tide_cache_lines found = {.stride = o->stride};
     if (rows <= 0 || bytes <= 0)
         return found;
     found.row = o->data + (o->is_along ? s.line * o->stride + s.first * per_cell * size
                                        : s.first * per_cell * o->stride + s.line * size);
-    found.per_row = (bytes + TIDE_LINE - 1) / TIDE_LINE;
+    found.per_row = (bytes + TIDE_CACHE_LINE - 1) / TIDE_CACHE_LINE;
     found.count = rows * found.per_row;
     return found;
 }

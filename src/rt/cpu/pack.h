@@ -61,19 +61,19 @@ tide_packer tide_pack_avx512;
  * a. The cell and lane go to to[cell / 16 * 256 + lane * 16 + cell % 16]; last is a multiple of 16. */
 tide_packer tide_pack_squares;
 
-/* The lines of memory that a strip is read from, for asking for them in time. */
-struct tide_lines {
+/* The cache lines that a strip is read from, for asking for them in time. */
+struct tide_cache_lines {
     const char *row;
     int64_t stride, per_row, at; /* at: of this row, those that were asked for */
     int64_t count;               /* that were not, of all rows */
 };
 
-struct tide_lines tide_pack_lines(const struct tide_operand *operand, struct tide_strip strip);
+struct tide_cache_lines tide_pack_cache_lines(const struct tide_operand *operand, struct tide_strip strip);
 
 /* The next ones of its row, so many or what is left of it, and goes on behind them. */
-static inline const char *tide_lines_next(struct tide_lines *lines, int64_t count)
+static inline const char *tide_cache_lines_next(struct tide_cache_lines *lines, int64_t count)
 {
-    const char *next = lines->row + lines->at * TIDE_LINE;
+    const char *next = lines->row + lines->at * TIDE_CACHE_LINE;
     int64_t rest = lines->per_row - lines->at;
     lines->at += count;
     lines->count -= count < rest ? count : rest;
@@ -85,10 +85,10 @@ static inline const char *tide_lines_next(struct tide_lines *lines, int64_t coun
 }
 
 /* All but the last `left` that were not asked for yet, into the second-level cache. */
-static inline void tide_lines_ask(struct tide_lines *lines, int64_t left)
+static inline void tide_cache_lines_ask(struct tide_cache_lines *lines, int64_t left)
 {
     for (; lines->count > left; lines->count--) {
-        __builtin_prefetch(lines->row + lines->at * TIDE_LINE, 0, 2);
+        __builtin_prefetch(lines->row + lines->at * TIDE_CACHE_LINE, 0, 2);
         if (++lines->at == lines->per_row) {
             lines->at = 0;
             lines->row += lines->stride;

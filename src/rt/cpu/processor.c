@@ -117,10 +117,10 @@ TIDE_AMX static bool try_amx(void)
         one[i] = 0x3f80;
     tide_amx_begin();
     _tile_zero(0);
-    _tile_loadd(4, one, TIDE_LINE);
-    _tile_loadd(6, one, TIDE_LINE);
+    _tile_loadd(4, one, TIDE_CACHE_LINE);
+    _tile_loadd(6, one, TIDE_CACHE_LINE);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_stored(0, sums, TIDE_LINE);
+    _tile_stored(0, sums, TIDE_CACHE_LINE);
     _tile_release();
     for (int i = 0; i < LANES * LANES; i++)
         if (sums[i] != 2 * LANES)
@@ -221,7 +221,7 @@ TIDE_AMX static float multiply_tiles(void)
         _tile_dpbf16ps(2, 4, 5);
         _tile_dpbf16ps(3, 4, 5);
     }
-    _tile_stored(0, sums, TIDE_LINE);
+    _tile_stored(0, sums, TIDE_CACHE_LINE);
     _tile_release();
     return sums[0];
 }

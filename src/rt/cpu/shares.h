@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 
 struct tide_share {
-    _Atomic uint64_t parts;                      /* that nobody has begun: the first, and above it the end */
-    char rest[2 * TIDE_LINE - sizeof(uint64_t)]; /* nobody else writes near it */
+    _Atomic uint64_t parts; /* that nobody has begun: the first, and above it the end */
+    char rest[2 * TIDE_CACHE_LINE - sizeof(uint64_t)]; /* nobody else writes near it */
 };
 
 /* A share for each thread, of as many parts as the others'. */

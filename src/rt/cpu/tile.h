@@ -25,8 +25,8 @@ struct tide_tile {
     bool relu;
     bool begins, ends; /* the first and the last cells of k: sums begin at 0, and become numbers of c */
     float *sums;       /* else they come from here and stay here: [rows][columns] of the kind */
-    /* For meanwhile: lines of the next columns; lines of what else will be read soon. */
-    struct tide_lines ask, ask_more;
+    /* For meanwhile: cache lines of the next columns; those of what else will be read soon. */
+    struct tide_cache_lines ask, ask_more;
 };
 
 /* Some cells of b, as it lies in memory, by a few rows of a (few.h). */
@@ -37,12 +37,12 @@ struct tide_few {
     const uint32_t *packed;  /* across: the same, packed; NULL: its columns are all there, and are read */
     /* For asking, across: bytes to the columns that are read next, and to the rows; 0: there are none. */
     int64_t beside, ahead;
-    struct tide_lines ask; /* along: lines that are read next */
-    const uint32_t *a;     /* from the first cell on: row i of cell k at a[k * a_cell + i] */
-    int64_t a_cell;        /* 16; across, of one row, it may be 1 */
-    int64_t rows;          /* that there are */
-    bool begins;           /* the first cells of k: sums begin at 0 */
-    float *sums;           /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
+    struct tide_cache_lines ask; /* along: cache lines that are read next */
+    const uint32_t *a;           /* from the first cell on: row i of cell k at a[k * a_cell + i] */
+    int64_t a_cell;              /* 16; across, of one row, it may be 1 */
+    int64_t rows;                /* that there are */
+    bool begins;                 /* the first cells of k: sums begin at 0 */
+    float *sums;                 /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
 };
 
 /* Some of k, whose cells follow each other in each row of a and in b. */
@@ -67,8 +67,8 @@ struct tide_window_tile {
     const char *add;
     bool relu, begins, ends;
     float *sums;
-    int64_t cells;            /* of all stretches */
-    struct tide_lines ask[2]; /* lines of what will be read soon */
+    int64_t cells;                  /* of all stretches */
+    struct tide_cache_lines ask[2]; /* cache lines of what will be read soon */
 };
 
 struct tide_tile_kind {
@@ -80,7 +80,7 @@ struct tide_tile_kind {
     int block;             /* cells that are multiplied at a time: columns of them stay in a cache */
     int group;             /* panels that are multiplied with a block of rows before the next block */
     int rows_to_pack_for;  /* for fewer rows columns are not packed by each thread */
-    int more_per_cell;     /* lines of ask_more that a tile asks for with each cell */
+    int more_per_cell;     /* cache lines of ask_more that a tile asks for with each cell */
     tide_packer *pack_a, *pack_b;
     tide_packer *pack_cells; /* cell by cell, whatever the others do: sixteen lanes */
     void (*tile)(const struct tide_tile *tile);

@@ -10,12 +10,12 @@
 #if defined(__x86_64__)
 
 enum { SIDE = 16, ROWS = 2 * SIDE, COLUMNS = 2 * SIDE, STEP = 16 }; /* cells of a tile */
-enum { ROW_BYTES = TIDE_LINE, SUM_BYTES = COLUMNS * sizeof(float), SQUARE = STEP * SIDE };
+enum { ROW_BYTES = TIDE_CACHE_LINE, SUM_BYTES = COLUMNS * sizeof(float), SQUARE = STEP * SIDE };
 
 /* Some lines at each step of k. */
-TIDE_INLINE void ask_some(struct tide_lines *lines, int64_t count)
+TIDE_INLINE void ask_some(struct tide_cache_lines *lines, int64_t count)
 {
-    tide_lines_ask(lines, lines->count > count ? lines->count - count : 0);
+    tide_cache_lines_ask(lines, lines->count > count ? lines->count - count : 0);
 }
 
 TIDE_INLINE int64_t per_step(int64_t lines, int64_t cells)
@@ -46,14 +46,14 @@ TIDE_INLINE void ask_for_c(const struct tide_tile *t, int64_t cell)
     const int64_t size = t->to == TIDE_BF16 ? 2 : 4, steps = 8, rows = ROWS / steps;
     int64_t row = cell / STEP * rows;
     for (int64_t i = row; t->ends && i < row + rows && i < t->rows; i++)
-        for (int64_t j = 0; j < COLUMNS * size; j += TIDE_LINE)
+        for (int64_t j = 0; j < COLUMNS * size; j += TIDE_CACHE_LINE)
             __builtin_prefetch(t->c + i * t->c_stride * size + j, 1, 3);
 }
 
 TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, float *sums, bool has_second)
 {
     const uint32_t *a = t->a, *second = t->a + t->a_row, *b = t->b;
-    struct tide_lines ask = t->ask, more = t->ask_more;
+    struct tide_cache_lines ask = t->ask, more = t->ask_more;
     int64_t asks = per_step(ask.count, t->cells), asks_more = per_step(more.count, t->cells);
     begin_sums(t, has_second);
     for (int64_t cell = 0; cell < t->cells; cell += STEP, a += SQUARE, second += SQUARE, b += 2 * SQUARE) {
@@ -92,7 +92,7 @@ TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_tile *t, const float *
 
 TIDE_AMX static void tile_amx(const struct tide_tile *t)
 {
-    _Alignas(TIDE_LINE) float room[ROWS * COLUMNS], *sums = t->ends ? room : t->sums;
+    _Alignas(TIDE_CACHE_LINE) float room[ROWS * COLUMNS], *sums = t->ends ? room : t->sums;
     if (t->rows > SIDE)
         multiply(t, sums, true);
     else
@@ -117,11 +117,11 @@ static void pack_columns(const struct tide_operand *o, struct tide_strip s, uint
 
 TIDE_AMX static void along_amx(const struct tide_few *f)
 {
-    _Alignas(TIDE_LINE) uint32_t room[TIDE_FEW_CELLS * SIDE];
+    _Alignas(TIDE_CACHE_LINE) uint32_t room[TIDE_FEW_CELLS * SIDE];
     const struct tide_operand *o = f->b;
     const int64_t first = f->strip.first, count = f->strip.last - first;
     const bool stays = o->from == TIDE_BF16 && f->strip.lanes == SIDE && 2 * f->strip.last <= o->numbers;
-    struct tide_lines ask = f->ask;
+    struct tide_cache_lines ask = f->ask;
     const int64_t asks = per_step(ask.count, count);
     if (!stays)
         tide_pack_squares(o, (struct tide_strip){f->strip.line, SIDE, first, f->strip.last},

@@ -123,7 +123,7 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
     __m256 sums[ROWS][VECTORS];
     const float *a = (const float *)(const void *)t->a, *b = (const float *)(const void *)t->b;
     const int64_t b_cell = t->b_cell;
-    struct tide_lines ask = t->ask, more = t->ask_more;
+    struct tide_cache_lines ask = t->ask, more = t->ask_more;
     int64_t asks = (ask.count * AHEAD + t->cells - 1) / t->cells,
             asks_more = (more.count * AHEAD + t->cells - 1) / t->cells;
 #pragma GCC unroll 4
@@ -133,8 +133,8 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
             sums[i][v] = t->begins ? _mm256_setzero_ps() : _mm256_load_ps(t->sums + i * COLUMNS + v * LANES);
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;
-        tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
-        tide_lines_ask(&more, more.count > asks_more ? more.count - asks_more : 0);
+        tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
+        tide_cache_lines_ask(&more, more.count > asks_more ? more.count - asks_more : 0);
 #pragma GCC unroll 4
         for (; cell < stop; cell++, a += a_cell, b += b_cell) {
             __m256 columns[VECTORS];
@@ -195,7 +195,7 @@ TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const i
         for (int v = 0; v < VECTORS; v++)
             columns[v] =
                 is_packed ? _mm256_loadu_ps(packed + v * LANES) : read_8(&b, place, line + v * LANES, from);
-        for (int64_t i = 0; !is_packed && i < COLUMNS * size; i += TIDE_LINE)
+        for (int64_t i = 0; !is_packed && i < COLUMNS * size; i += TIDE_CACHE_LINE)
             _mm_prefetch(place + f->ahead + line * size + i, _MM_HINT_T1);
         packed += is_packed ? COLUMNS : 0;
 #pragma GCC unroll 4
@@ -270,11 +270,11 @@ TIDE_INLINE AVX2 void along_lines(const struct tide_few *f, int64_t row, int64_t
 
 AVX2 static void along_avx2(const struct tide_few *f)
 {
-    _Alignas(TIDE_LINE) float cells[TIDE_FEW_LINES][TIDE_FEW_CELLS];
-    struct tide_lines ask = f->ask;
+    _Alignas(TIDE_CACHE_LINE) float cells[TIDE_FEW_LINES][TIDE_FEW_CELLS];
+    struct tide_cache_lines ask = f->ask;
     int64_t asks = ask.count / TIDE_FEW_LINES + 1;
     for (int64_t j = 0; j < TIDE_FEW_LINES; j++) {
-        tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
+        tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
         if (f->b->from == TIDE_F32)
             read_line(f, j, cells[j], TIDE_F32);
         else if (f->b->from == TIDE_BF16)

@@ -37,7 +37,7 @@ TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_tile *t, __m512 sums[RO
 struct asking {
     const char *c;
     int64_t c_left, c_bytes;
-    struct tide_lines ask, more;
+    struct tide_cache_lines ask, more;
     int64_t at_a_time;
 };
 
@@ -55,10 +55,10 @@ TIDE_INLINE struct asking asking_of(const struct tide_tile *t)
 
 TIDE_INLINE void ask_some(struct asking *a)
 {
-    tide_lines_ask(&a->ask, a->ask.count > a->at_a_time ? a->ask.count - a->at_a_time : 0);
+    tide_cache_lines_ask(&a->ask, a->ask.count > a->at_a_time ? a->ask.count - a->at_a_time : 0);
     if (a->c_left > 0) {
         for (int v = 0; v < VECTORS; v++)
-            __builtin_prefetch(a->c + v * TIDE_LINE, 1, 3);
+            __builtin_prefetch(a->c + v * TIDE_CACHE_LINE, 1, 3);
         a->c += a->c_bytes;
         a->c_left--;
     }
@@ -80,12 +80,13 @@ TIDE_INLINE void ask_some(struct asking *a)
             int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;                                \
             ask_some(&asking);                                                                               \
             bool asks = asking.more.count > 0;                                                               \
-            const char *more = asks ? tide_lines_next(&asking.more, AHEAD * per_cell) : (const char *)a;     \
-            const int64_t step = asks ? TIDE_LINE : 0;                                                       \
+            const char *more =                                                                               \
+                asks ? tide_cache_lines_next(&asking.more, AHEAD * per_cell) : (const char *)a;              \
+            const int64_t step = asks ? TIDE_CACHE_LINE : 0;                                                 \
             for (; cell < stop; cell++, a += a_cell, b += b_cell) {                                          \
                 __m512 columns[VECTORS];                                                                     \
                 for (int i = 0; i < per_cell; i++)                                                           \
-                    _mm_prefetch(more + i * AHEAD * TIDE_LINE, _MM_HINT_T1);                                 \
+                    _mm_prefetch(more + i * AHEAD * TIDE_CACHE_LINE, _MM_HINT_T1);                           \
                 more += step;                                                                                \
                 _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                                    \
                 {                                                                                            \
@@ -145,7 +146,7 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
 /* Asks for a strip's part of a row: of the same row what is beside it, and of a row ahead the same. */
 TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
 {
-    for (int64_t i = 0; i < bytes; i += TIDE_LINE) {
+    for (int64_t i = 0; i < bytes; i += TIDE_CACHE_LINE) {
         _mm_prefetch(row + beside + i, _MM_HINT_T0);
         _mm_prefetch(row + ahead + i, _MM_HINT_T1);
     }
@@ -223,7 +224,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
     TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, enum tide_dtype from)                   \
     {                                                                                                        \
         enum { LINES = TIDE_FEW_LINES, CELLS = TIDE_FEW_CELLS, HALF = 8, ASK_EACH = 4 };                     \
-        _Alignas(TIDE_LINE) uint32_t cells[LINES][CELLS];                                                    \
+        _Alignas(TIDE_CACHE_LINE) uint32_t cells[LINES][CELLS];                                              \
         const struct tide_operand *o = f->b;                                                                 \
         const int64_t per_cell = (as) == TIDE_BF16 ? 2 : 1, count = f->strip.last - f->strip.first;          \
         const bool stays =                                                                                   \
@@ -234,7 +235,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
         const char *first =                                                                                  \
                        stays ? o->data + f->strip.line * stride + f->strip.first * 4 : (const char *)cells,  \
                    *lines[] = {first, first + 4 * stride, first + 8 * stride, first + 12 * stride};          \
-        struct tide_lines ask = f->ask;                                                                      \
+        struct tide_cache_lines ask = f->ask;                                                                \
         const int64_t asks = (ASK_EACH * ask.count + count - 1) / count;                                     \
         for (int64_t row = 0; row < f->rows; row += HALF) {                                                  \
             const uint32_t *a = f->a + row;                                                                  \
@@ -245,7 +246,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
             {                                                                                                \
                 __m256 factors = _mm256_loadu_ps((const float *)(const void *)a);                            \
                 if (k % ASK_EACH == 0)                                                                       \
-                    tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);                           \
+                    tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);                     \
                 _Pragma("GCC unroll 16") for (int j = 0; j < LINES; j++) sums[j] =                           \
                     PRODUCT(sums[j], factors, in_all_lanes(lines[j / 4] + j % 4 * stride + 4 * k));          \
             }                                                                                                \

@@ -178,8 +178,9 @@ static void pack_group(const struct job *job, int64_t row)
         uint32_t *to = packed_group(job, first, cells, row);
         for (int64_t cell = 0; cell < cells; cell += STEP) {
             int64_t next = smaller(cell + STEP, cells), end = smaller(next + STEP, cells);
-            struct tide_lines ask = tide_pack_lines(&a, (struct tide_strip){row, LINES, next, end});
-            tide_lines_ask(&ask, 0);
+            struct tide_cache_lines ask =
+                tide_pack_cache_lines(&a, (struct tide_strip){row, LINES, next, end});
+            tide_cache_lines_ask(&ask, 0);
             job->kind->pack_a(&a, (struct tide_strip){row, LINES, cell, next}, to);
         }
     }
@@ -237,7 +238,7 @@ static bool b_stays(const struct job *job, const struct tide_operand *b, int64_t
 {
     enum { PAGE = 4096, FEW = 64 };
     return job->tiling.b_may_stay && (panel + 1) * job->kind->columns <= b->lines &&
-           (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 &&
+           (uintptr_t)b->data % TIDE_CACHE_LINE == 0 && b->stride % TIDE_CACHE_LINE == 0 &&
            (b->stride % PAGE != 0 || b->numbers <= FEW);
 }
 
@@ -325,9 +326,9 @@ static void pack_columns(const struct job *job, const struct sheet *s)
     struct packing p = packing_of(job, s, 1);
     for (int64_t cell = 0; cell < p.cells && s->packs; cell += STEP) {
         int64_t next = smaller(cell + STEP, p.cells), end = smaller(next + STEP, p.cells);
-        struct tide_lines ask =
-            tide_pack_lines(&p.b, (struct tide_strip){p.strip.line, p.strip.lanes, next, end});
-        tide_lines_ask(&ask, 0);
+        struct tide_cache_lines ask =
+            tide_pack_cache_lines(&p.b, (struct tide_strip){p.strip.line, p.strip.lanes, next, end});
+        tide_cache_lines_ask(&ask, 0);
         job->kind->pack_b(&p.b, (struct tide_strip){p.strip.line, p.strip.lanes, cell, next},
                           (uint32_t *)s->b);
     }
@@ -373,7 +374,7 @@ static void find_rows(const struct job *job, const struct sheet *s, int64_t row,
 /* Numbers of an update whose lines a tile can ask for, and still has time for them to come. */
 static int64_t due_numbers(const struct job *job, int64_t cells)
 {
-    enum { ARRAYS = 4, PER_LINE = TIDE_LINE / sizeof(float) };
+    enum { ARRAYS = 4, PER_LINE = TIDE_CACHE_LINE / sizeof(float) };
     return cells * job->kind->more_per_cell * 2 / 3 / ARRAYS * PER_LINE;
 }
 
@@ -397,8 +398,8 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
         bool updates = tide_due_take(job->due, w->thread, numbers, &piece);
         find_rows(job, now, row, &tile);
         tile.rows = smaller(rows, end - row);
-        tile.ask = asks ? tide_pack_lines(&packing.b, packing.strip) : (struct tide_lines){0};
-        tile.ask_more = updates ? tide_piece_lines(&piece) : (struct tide_lines){0};
+        tile.ask = asks ? tide_pack_cache_lines(&packing.b, packing.strip) : (struct tide_cache_lines){0};
+        tile.ask_more = updates ? tide_piece_cache_lines(&piece) : (struct tide_cache_lines){0};
         job->kind->tile(&tile);
         if (asks && next->packs)
             job->kind->pack_b(&packing.b, packing.strip, (uint32_t *)next->b);

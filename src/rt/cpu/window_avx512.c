@@ -38,13 +38,13 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
 {
     int64_t bytes = t->width * (int64_t)tide_dtype_bytes(t->to);
     for (int64_t i = 0; t->ends && i < t->rows; i++)
-        for (int64_t at = 0; at < bytes; at += TIDE_LINE)
+        for (int64_t at = 0; at < bytes; at += TIDE_CACHE_LINE)
             __builtin_prefetch(t->c + t->c_row[i] + at, 1, 3);
 }
 
 /* What a tile asks for while it multiplies, some at a time. */
 struct asking {
-    struct tide_lines lines[2];
+    struct tide_cache_lines lines[2];
     int64_t at_a_time[2];
 };
 
@@ -59,8 +59,8 @@ TIDE_INLINE struct asking asking_of(const struct tide_window_tile *t)
 TIDE_INLINE void ask_some(struct asking *a)
 {
     for (int i = 0; i < 2; i++)
-        tide_lines_ask(&a->lines[i],
-                       a->lines[i].count > a->at_a_time[i] ? a->lines[i].count - a->at_a_time[i] : 0);
+        tide_cache_lines_ask(&a->lines[i],
+                             a->lines[i].count > a->at_a_time[i] ? a->lines[i].count - a->at_a_time[i] : 0);
 }
 
 /* cuts: of the last vector only some lanes may be read. */

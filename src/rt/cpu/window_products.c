@@ -315,9 +315,9 @@ static void ask_for_boards(const struct job *job, int64_t first, int64_t part, i
                                             w->boards * job->cells);
     from += first * job->cells;
     until += first * job->cells;
-    tile->ask[0] = tide_pack_lines(&a, (struct tide_strip){0, w->channels, from, until});
-    tile->ask[1] =
-        tide_pack_lines(&b, (struct tide_strip){panel * job->kind->columns, job->kind->columns, from, until});
+    tile->ask[0] = tide_pack_cache_lines(&a, (struct tide_strip){0, w->channels, from, until});
+    tile->ask[1] = tide_pack_cache_lines(
+        &b, (struct tide_strip){panel * job->kind->columns, job->kind->columns, from, until});
 }
 
 static void sum_block(const struct job *job, int64_t first, int place, int64_t panel, float *sums,
