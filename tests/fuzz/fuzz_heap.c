@@ -5,6 +5,7 @@
  * ended. Area 6 writes anywhere in the head's page, area 7 cuts the file off.
  */
 #include "base/check.h"
+#include "base/units.h"
 #include "channel/heap_read.h"
 
 #include <fcntl.h>
@@ -92,7 +93,7 @@ static void check_values(const struct tide_heap_values *site)
     const int64_t values[] = {site->live_bytes, site->live_blocks, site->total_bytes, site->total_blocks};
     for (size_t i = 0; i < 4; i++) {
         TIDE_CHECK(values[i], >=, 0);
-        TIDE_CHECK(values[i], <=, INT64_C(1) << 62);
+        TIDE_CHECK(values[i], <=, TIDE_LARGEST);
     }
     TIDE_CHECK(site->kind, >=, TIDE_SITE_MALLOC);
     TIDE_CHECK(site->kind, <=, TIDE_SITE_TENSOR);

@@ -4,6 +4,7 @@
  * Beyond not crashing, a parser must keep its promises: sizes are TIDE_UNKNOWN or from 0 to 2^62, texts end.
  */
 #include "base/check.h"
+#include "base/units.h"
 #include "sense/proc_parse.h"
 #include "sense/role.h"
 
@@ -16,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_size(int64_t bytes)
 {
     TIDE_CHECK(bytes, >=, TIDE_UNKNOWN);
-    TIDE_CHECK(bytes, <=, (int64_t)1 << 62);
+    TIDE_CHECK(bytes, <=, TIDE_LARGEST);
 }
 
 static void check_status(const char *text, size_t len)

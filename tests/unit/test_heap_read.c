@@ -2,6 +2,7 @@
  * test_heap_read.c - what is in a table is read, what cannot be is left out.
  */
 #include "channel/heap_read.h"
+#include "base/units.h"
 #include "failing_malloc.h"
 #include "heap_fixture.h"
 
@@ -90,7 +91,7 @@ static void values_change_and_entries_are_added(void **state)
     struct tide_heap_table *table = read_table();
     assert_int_equal(table->site_count, 2);
     assert_int_equal(table->sites[0].live_bytes, 0);
-    assert_int_equal(table->sites[0].live_blocks, INT64_C(1) << 62);
+    assert_int_equal(table->sites[0].live_blocks, TIDE_LARGEST);
     assert_int_equal(table->sites[1].live_bytes, 7);
     assert_string_equal(tide_heap_table_module(table, 0x1001, table->sites[0].modules)->path, "/lib/late.so");
 }

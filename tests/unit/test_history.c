@@ -3,6 +3,7 @@
  */
 #include "assess/downsample.h"
 #include "assess/history.h"
+#include "base/units.h"
 #include "record/schema.h"
 
 #include "recording_fixture.h"
@@ -279,7 +280,7 @@ static void rows_that_refer_to_nothing_are_counted_and_left_out(void **state)
     assert_int_equal(history->process_count, 1);
     assert_int_equal(history->tick_count, 2);
     assert_int_equal(history->processes[0].point_count, 2);
-    assert_int_equal(history->processes[0].points[1].private_bytes, (int64_t)1 << 62);
+    assert_int_equal(history->processes[0].points[1].private_bytes, TIDE_LARGEST);
     assert_int_equal(history->mark_count, 1);
     assert_int_equal(history->marks[0].process, 0);
     /* process far off, tick back in time, tick no number, samples: of process 9, of ticks 5 and 8 and -5,
