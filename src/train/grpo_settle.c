@@ -243,16 +243,6 @@ static void settle_sizes(struct tide_grpo *g)
     task->model = g->options.language.preset ? g->options.language.preset : "model";
 }
 
-/* The state of the optimizer is that of the whole model. */
-static int check_adapt(const struct tide_grpo *g, const char *resumed, struct tide_err *err)
-{
-    if (!resumed || !g->options.language.adapt)
-        return 0;
-    tide_err_set(err, "the run to go on with trains the whole model: --adapt cannot be added");
-    return tide_err_hint(err, "begin a new run with its model: --model %s --out DIR --adapt %s",
-                         TIDE_SHOWN(resumed, 256), TIDE_SHOWN(g->options.language.adapt, 64));
-}
-
 int tide_grpo_settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
                      struct tide_err *err)
 {
@@ -261,11 +251,12 @@ int tide_grpo_settle(struct tide_task *task, const char *resumed, struct tide_tr
     char from[TIDE_LANGUAGE_PATH];
     if (g->options.model && g->options.language.preset)
         return tide_err_set(err, "--model and --preset cannot be used together");
+    g->options.language.goes_on = resumed;
     if (find_model(g, resumed, from, err) ||
         tide_language_settle(&g->language, &g->options.language, from[0] ? from : NULL, train->stored, err) ||
-        check_adapt(g, resumed, err) || open_vocabulary(g, from, (uint64_t)train->seed, err) ||
-        tide_config_check(config, err) || check_sums(g, err) || settle_end(g, err) ||
-        settle_rule(g, (uint64_t)train->seed, err) || open_prompts(g, (uint64_t)train->seed, err))
+        open_vocabulary(g, from, (uint64_t)train->seed, err) || tide_config_check(config, err) ||
+        check_sums(g, err) || settle_end(g, err) || settle_rule(g, (uint64_t)train->seed, err) ||
+        open_prompts(g, (uint64_t)train->seed, err))
         return -1;
     settle_sizes(g);
     tide_setting_usual_real(&train->rate, 0.0128 / (double)config->channels);

@@ -70,15 +70,34 @@ static int settle_shape(struct tide_language *l, const struct tide_language_opti
     return 0;
 }
 
-/* New adapters on what it is from, or on first weights; or those that it has. */
-static int settle_adapters(struct tide_language *l, const char *adapt, struct tide_err *err)
+static int compare_adapters(const struct tide_gpt_config *has, const struct tide_gpt_config *asked,
+                            struct tide_err *err)
 {
-    if (!adapt)
+    if (asked->adapter_rank == has->adapter_rank && asked->adapter_scale == has->adapter_scale &&
+        asked->adapters == has->adapters)
         return 0;
+    return tide_err_set(err, "the run to go on with has other adapters: leave --adapt out");
+}
+
+/* New adapters on what it is from, or on first weights; or those that it has. */
+static int settle_adapters(struct tide_language *l, const struct tide_language_options *o,
+                           struct tide_err *err)
+{
+    struct tide_gpt_config asked = l->config;
+    if (!o->adapt)
+        return 0;
+    if (tide_adapters_parse(o->adapt, &asked, err))
+        return -1;
+    if (l->config.adapter_rank && o->goes_on)
+        return compare_adapters(&l->config, &asked, err);
     if (l->config.adapter_rank)
         return tide_err_set(err, "the run to go on with has adapters: leave --adapt out");
-    if (tide_adapters_parse(adapt, &l->config, err))
-        return -1;
+    if (o->goes_on) { /* the state of its optimizer is that of the whole model */
+        tide_err_set(err, "the run to go on with trains the whole model: --adapt cannot be added");
+        return tide_err_hint(err, "begin a new run with its model: --model %s --out DIR --adapt %s",
+                             TIDE_SHOWN(l->from, 256), TIDE_SHOWN(o->adapt, 64));
+    }
+    l->config = asked;
     if (l->from[0] && !realpath(l->from, l->base))
         return tide_err_set(err, "cannot find the model to adapt: %s", strerror(errno));
     return 0;
@@ -90,7 +109,7 @@ int tide_language_settle(struct tide_language *l, const struct tide_language_opt
     if (from && snprintf(l->from, sizeof l->from, "%s", from) >= (int)sizeof l->from)
         return tide_err_set(err, "the path of the model is too long");
     if ((from && tide_language_read(from, &l->config, l->base, err)) || settle_shape(l, options, err) ||
-        settle_adapters(l, options->adapt, err))
+        settle_adapters(l, options, err))
         return -1;
     if (stored != TIDE_I8 || l->config.adapter_rank)
         return 0;

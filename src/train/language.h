@@ -19,6 +19,7 @@ struct tide_trainer;
 struct tide_language_options {
     const char *preset, *config; /* NULL: as in what is resumed, or the smallest */
     const char *adapt;           /* new adapters: adapters.h; NULL: none */
+    bool goes_on;                /* what it is from is the same run, whose adapters may be named again */
 };
 
 struct tide_language {

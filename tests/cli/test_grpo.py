@@ -145,6 +145,15 @@ def test_the_reference_moves_with_the_run(tidemark, tmp_path):
     assert moved.code == 0, moved.err
 
 
+def test_the_command_of_a_run_with_adapters_can_be_given_again(asked, tidemark, model):
+    again = ("train", "grpo", "--model", model, *SMALL, *asked, "--out", "run", "--resume", "auto")
+    assert tidemark(*again, "--adapt", "lora:4", "--steps", 1).code == 0
+    assert "step 2/2" in tidemark(*again, "--adapt", "lora:4", "--steps", 2, "--report-every", 1).out
+    for other in "lora:2", "lora:4:8":
+        done = tidemark(*again, "--adapt", other, "--steps", 3)
+        assert done.code == 2 and "has other adapters: leave --adapt out" in done.err, done.err
+
+
 def test_what_a_run_did_not_begin_with_cannot_be_added(grpo, asked, tmp_path):
     out = tmp_path / "run"
     assert grpo(*asked, "--out", out, "--steps", 1).code == 0
