@@ -66,7 +66,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-search bench-generate bench-losses bench-grpo bench-selfplay docs pictures install uninstall wheel clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-search bench-generate bench-losses bench-grpo bench-selfplay docs manuals pictures install uninstall wheel clean
 .SECONDARY:
 all: build
 
@@ -309,20 +309,22 @@ FISH_COMPLETION := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tidemark.
 LIBDIR := $(DESTDIR)$(PREFIX)/lib
 
 # Pages and scripts come from the program itself.
-docs: $(B)/tidemark
+# Manuals and completions, which are built; the pictures of the README, which are in the tree.
+docs: manuals pictures
+
+manuals: $(B)/tidemark
 	@rm -rf $(B)/man && mkdir -p $(B)/man $(B)/completion
 	@$(B)/tidemark manual > $(B)/man/tidemark.1
 	@set -e; for c in $$($(B)/tidemark help | sed -n '/^Commands:/,/^$$/s/^  \([a-z]*\) .*/\1/p'); do \
 	    $(B)/tidemark manual $$c > $(B)/man/tidemark-$$c.1; done
 	@set -e; for s in bash zsh fish; do $(B)/tidemark completion $$s > $(B)/completion/$$s; done
 
-# The pictures of the README, which are in the tree.
 pictures:
 	@tools/setup test
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) tools/pictures $(B)
 
-install: $(PROGRAMS) docs
+install: $(PROGRAMS) manuals
 	install -D -m 755 $(B)/tidemark $(DESTDIR)$(PREFIX)/bin/tidemark
 	install -D -m 644 include/tidemark.h $(DESTDIR)$(PREFIX)/include/tidemark.h
 	install -D -m 755 $(B)/libtidemark.so $(LIBDIR)/libtidemark.so.$(VERSION)
