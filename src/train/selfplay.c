@@ -1,5 +1,6 @@
 #include "train/selfplay.h"
 #include "base/clock.h"
+#include "base/infile.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -17,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TREES, REPLAY, CACHE, GAMES, MEMORY };
 enum { FEWER = 8, MOST_UPDATES = 1 << 24 };
@@ -362,9 +364,15 @@ static int resume(struct selfplay *p, const struct tide_trainer *trainer, struct
     char path[TIDE_SETTING_PATH_BYTES];
     if (snprintf(path, sizeof path, "%s/replay.bin", tide_trainer_resumed(trainer)) >= (int)sizeof path)
         return tide_err_set(err, "the path of the replay is too long");
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return tide_err_set(err, "cannot open the replay: %s", strerror(errno));
+    struct stat about;
+    int fd = tide_infile_open(path, &about);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file) {
+        tide_err_set(err, "cannot open the replay: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
     int status = read_state(p, file, err) ? tide_err_wrap(err, "replay.bin") : 0;
     fclose(file);
     return status;
