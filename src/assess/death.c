@@ -61,12 +61,20 @@ static int64_t near_ns(const struct tide_history *h)
     return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
 }
 
+/* Recordings before version 9 have it in the words alone. */
+static bool tells_of_kills(const struct tide_note *note)
+{
+    if (note->kills != TIDE_UNKNOWN)
+        return note->kills > 0;
+    return !strncmp(note->text, "the kernel killed ", 18) && strstr(note->text, "(oom_kill)");
+}
+
 /* Who the kernel killed for lack of memory, of this tree; NULL: nobody. The first of them is who counts. */
 static const struct tide_history_process *killed_for_memory(const struct tide_history *h)
 {
     for (size_t i = 0; i < h->note_count; i++) {
         const struct tide_note *note = &h->notes[i];
-        if (strncmp(note->text, "the kernel killed ", 18) != 0 || !strstr(note->text, "(oom_kill)"))
+        if (!tells_of_kills(note))
             continue;
         int64_t from = note->t_ns - near_ns(h);
         const struct tide_history_process *p = largest_ended(h, from, note->t_ns + near_ns(h), true);

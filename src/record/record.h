@@ -18,7 +18,7 @@
 
 /* PRAGMA user_version. What each version added is in schema.c; an older one is read as a recording without
  * it. */
-enum { TIDE_RECORD_VERSION = 8 };
+enum { TIDE_RECORD_VERSION = 9 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -230,6 +230,7 @@ struct tide_heap_status {
 struct tide_note {
     int64_t t_ns;
     const char *text;
+    int64_t kills; /* processes that the kernel killed for lack of memory, of which it tells */
 };
 
 #endif

@@ -112,6 +112,7 @@ static const struct tide_schema_column LIMIT[] = {
 static const struct tide_schema_column NOTE[] = {
     COLUMN(tide_note, t_ns, COUNT, 1),
     COLUMN(tide_note, text, TEXT, 1),
+    COLUMN(tide_note, kills, SIZE, 9),
 };
 
 static const struct tide_schema_column FRAME[] = {

@@ -68,6 +68,7 @@ struct tide_sense {
     struct tide_map known_by_pid;       /* -> index + 1 */
     struct tide_map known_by_inner_pid; /* by what it is called in PID namespaces of its own */
     char notes[NOTES_MAX][NOTE_TEXT];
+    int64_t note_kills[NOTES_MAX]; /* of which each tells */
     size_t note_count;
     size_t unreadable_notes;
     bool overflow_noted;
@@ -80,6 +81,7 @@ static void add_note(struct tide_sense *sense, const char *format, ...)
     if (sense->note_count == NOTES_MAX)
         return;
     va_list args;
+    sense->note_kills[sense->note_count] = 0;
     va_start(args, format);
     vsnprintf(sense->notes[sense->note_count++], NOTE_TEXT, format, args);
     va_end(args);
@@ -301,8 +303,11 @@ static void note_kills(struct tide_sense *sense)
     if (cgroup->kills >= 0 && cgroup->kills_before >= 0 && kills > 0) {
         const char *path = cgroup->directory + cgroup->mount_len;
         const char *name = TIDE_SHOWN(path, TIDE_CGROUP_NAME);
+        size_t count = sense->note_count;
         add_note(sense, "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)",
                  kills, kills == 1 ? "" : "es", name[0] ? name : "/");
+        if (sense->note_count > count)
+            sense->note_kills[count] = kills;
     }
     cgroup->kills_before = cgroup->kills;
 }
@@ -524,7 +529,7 @@ static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int
     size_t count = sense->note_count;
     sense->note_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct tide_note note = {.t_ns = t_ns, .text = sense->notes[i]};
+        struct tide_note note = {.t_ns = t_ns, .text = sense->notes[i], .kills = sense->note_kills[i]};
         if (tide_writer_note(writer, &note, err) != 0)
             return -1;
     }

@@ -22,7 +22,7 @@ class Recording:
     def __init__(self, path):
         self.path = path
         self.db = sqlite3.connect(path)
-        self.db.executescript(blocks()[0] + "PRAGMA application_id = 0x54494445; PRAGMA user_version = 8;")
+        self.db.executescript(blocks()[0] + "PRAGMA application_id = 0x54494445; PRAGMA user_version = 9;")
         self.ticks = 0
 
     def put(self, table, **row):

@@ -30,7 +30,7 @@ def leaking(tmp_path, status=None, note=None, limit=None, seconds=60, meta=None,
                 r.mark(t / 4 + 0.4, PHASE_END, name="forward")
     if note:
         at = seconds - 20 if worker else seconds
-        r.put("note", t_ns=int((at + 0.25) * 1e9), text=note)
+        r.put("note", t_ns=int((at + 0.25) * 1e9), text=note, kills=int(note == OOM_NOTE))
     if limit:
         r.put("memory_limit", t_ns=0, name="cgroup /job memory.max", bytes=limit)
     r.meta(command="python train.py", interval_ns=250_000_000, **(meta or {}))
@@ -72,8 +72,25 @@ def test_a_kill_of_somebody_else_in_the_group_is_no_death(tidemark, tmp_path):
     """Nobody of the run ended when the kernel killed."""
     path = leaking(tmp_path, 0, None)
     with sqlite3.connect(path) as db:
-        db.execute("insert into note(t_ns, text) values (20000000000, ?)", (OOM_NOTE,))
+        db.execute("insert into note(t_ns, text, kills) values (20000000000, ?, 1)", (OOM_NOTE,))
     assert tidemark("judge", "--json", path).json["death"] is None
+
+
+def test_what_a_note_tells_of_is_not_read_from_its_words(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
+    with sqlite3.connect(path) as db:
+        db.execute("update note set kills = 0")
+    assert "KILLED by SIGKILL" in first_line(tidemark, path)
+    with sqlite3.connect(path) as db:
+        db.execute("update note set kills = 1, text = 'x'")
+    assert "KILLED by the OOM killer" in first_line(tidemark, path)
+
+
+def test_before_version_9_its_words_were_all_there_was(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
+    with sqlite3.connect(path) as db:
+        db.executescript("alter table note drop column kills; pragma user_version = 8")
+    assert "KILLED by the OOM killer" in first_line(tidemark, path)
 
 
 @pytest.mark.parametrize("name, words", [("SIGKILL", "KILLED by SIGKILL: train.py[4711]"),

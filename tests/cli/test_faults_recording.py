@@ -54,7 +54,7 @@ def test_damage_gets_one_sentence(tidemark, training, tmp_path, reader):
         "damaged": lambda: bad.write_bytes(whole[:8192]),
         "is damaged: ": lambda: bad.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096)),
         "not a recording": lambda: sql(bad, "CREATE TABLE t(a)"),
-        "up to version 8": lambda: (bad.write_bytes(whole), sql(bad, "PRAGMA user_version = 9")),
+        "up to version 9": lambda: (bad.write_bytes(whole), sql(bad, "PRAGMA user_version = 10")),
         "no proper table 'sample'": lambda: (bad.write_bytes(whole),
                                              sql(bad, "DROP TABLE sample", "CREATE VIEW sample AS SELECT 1")),
     }

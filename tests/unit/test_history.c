@@ -152,7 +152,7 @@ static void a_growing_recording_is_read_piece_by_piece(void **state)
                 put_sample(writer, tick, id, t_ns + id);
             put_mark(writer, t_ns, TIDE_MARK_STEP, round * 3 + i, "");
         }
-        struct tide_note note = {round, "note"};
+        struct tide_note note = {.t_ns = round, .text = "note"};
         assert_int_equal(tide_writer_note(writer, &note, NULL), 0);
         struct tide_process update = {.id = 1,
                                       .pid = 1,

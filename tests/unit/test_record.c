@@ -169,7 +169,7 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(tide_writer_gpu_device(writer, &device, &err), 0);
     struct tide_limit limit = {0, "--limit", TIDE_UNKNOWN};
     assert_int_equal(tide_writer_limit(writer, &limit, &err), 0);
-    struct tide_note note = {400, "412 marks lost"};
+    struct tide_note note = {400, "412 marks lost", 3};
     assert_int_equal(tide_writer_note(writer, &note, &err), 0);
     assert_int_equal(tide_writer_free(writer, &err), 0);
 
@@ -214,6 +214,7 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(seen.limit.bytes, TIDE_UNKNOWN);
     assert_int_equal(tide_reader_each_note(reader, on_note, &seen, &err), 0);
     assert_string_equal(seen.text, "412 marks lost");
+    assert_int_equal(seen.note.kills, 3);
     tide_reader_end(reader);
     assert_int_equal(tide_reader_skipped(reader), 0);
     tide_reader_free(reader);
@@ -450,8 +451,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 9");
-    is_refused("of version 9, and this tidemark reads up to version 8", "a newer one");
+    run_sql("PRAGMA user_version = 10");
+    is_refused("of version 10, and this tidemark reads up to version 9", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -464,7 +465,7 @@ static void a_schema_that_would_run_something_is_refused(void **state)
         " 0 AS file_bytes, 0 AS shmem_bytes, 0 AS swap_bytes, 0 AS huge_bytes, 0 AS threads, 0 AS asked_bytes, 0 AS mapped_bytes",
         "DROP TABLE mark; CREATE VIRTUAL TABLE mark USING fts5(id, t_ns, process, kind, source, number, name)",
         "DROP TABLE note; CREATE TABLE note(id INTEGER PRIMARY KEY, t_ns INTEGER,"
-        " text TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000))) VIRTUAL)",
+        " kills INTEGER, text TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000))) VIRTUAL)",
         "DROP TABLE tick",
         "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 0 WHERE name = 'meta'",
     };
@@ -494,7 +495,7 @@ static void a_row_that_is_too_long_is_damage(void **state)
 {
     (void)state;
     make_recording();
-    run_sql("INSERT INTO note VALUES (1, 1, zeroblob(5000000))");
+    run_sql("INSERT INTO note VALUES (1, 1, zeroblob(5000000), 0)");
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
     memset(&seen, 0, sizeof seen);
@@ -691,7 +692,7 @@ static void a_recording_of_version_2_is_read_as_one_without_heap_samples(void **
     run_sql(
         "DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
         "ALTER TABLE sample DROP COLUMN asked_bytes; ALTER TABLE tick DROP COLUMN share_ppm;"
-        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; PRAGMA user_version = 2");
+        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; ALTER TABLE note DROP COLUMN kills; PRAGMA user_version = 2");
     read_heap(&heap);
     assert_int_equal(heap.samples, 1);
     assert_int_equal(heap.heaps, 0);
@@ -735,7 +736,7 @@ static void a_recording_of_version_3_has_no_ranks_and_no_lines_of_source(void **
     run_sql(
         "ALTER TABLE process DROP COLUMN rank; ALTER TABLE frame DROP COLUMN source; DROP VIEW samples;"
         "ALTER TABLE sample DROP COLUMN mapped_bytes; ALTER TABLE sample DROP COLUMN asked_bytes;"
-        "ALTER TABLE tick DROP COLUMN share_ppm; ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes;"
+        "ALTER TABLE tick DROP COLUMN share_ppm; ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; ALTER TABLE note DROP COLUMN kills;"
         "PRAGMA user_version = 3");
     read_heap(&heap);
     assert_int_equal(heap.frames, 2);
@@ -756,7 +757,7 @@ static void a_recording_of_version_6_has_no_shares_of_shared_memory(void **state
     struct tide_err err = {0};
     make_recording();
     run_sql(
-        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; PRAGMA user_version = 6;"
+        "ALTER TABLE smaps DROP COLUMN pss_shmem_bytes; ALTER TABLE smaps DROP COLUMN unreserved_bytes; ALTER TABLE note DROP COLUMN kills; PRAGMA user_version = 6;"
         "INSERT INTO smaps VALUES(1, 1, 7, 6, 0, 12)");
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);

@@ -150,6 +150,7 @@ static int on_limit(void *context, const struct tide_limit *row)
 static int on_note(void *context, const struct tide_note *row)
 {
     struct text_rows *rows = context;
+    rows->bytes[rows->count] = row->kills;
     snprintf(rows->text[rows->count++], sizeof rows->text[0], "%s", row->text);
     return rows->count == 16;
 }
@@ -489,6 +490,8 @@ static void kills_and_hits_of_the_limit_become_notes(void **state)
     assert_int_equal(rows.count, 3);
     assert_string_equal(rows.text[1],
                         "the kernel killed 2 processes of cgroup /job for lack of memory (oom_kill)");
+    assert_int_equal(rows.bytes[1], 2);
+    assert_int_equal(rows.bytes[2], 0);
     assert_string_equal(rows.text[2], "the limit cgroup /job memory.max was reached (6 times so far)");
 }
 
