@@ -336,7 +336,8 @@ double tide_assessing_left_of_start(const struct tide_assessing *s, const struct
     double start_s = TIDE_STARTING_SECONDS / pace(s, v->x_first, v->x_last);
     if (s->axis.is_steps)
         return elapsed * s->axis.seconds_per_step < start_s ? TIDE_STARTING_STEPS - elapsed : 0;
-    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope &&
+                  v->growth_bytes >= TIDE_STARTING_LEAST;
     double left = steady && !was_one_of_several(s, j) ? 0 : start_s - elapsed;
     double faster = v->slowed_x - v->x_first, since = v->x_last - v->slowed_x;
     return isfinite(v->slowed_x) ? fmax(left, TIDE_STARTING_SLOWED * faster - since) : left;

@@ -186,13 +186,15 @@
 
 /* A program may still be starting for this many seconds in which it has a processor: on a machine where it
  * gets a tenth of one, for ten times as many. If it names steps: until there were so many of them.
- * If not: growth by then is called a leak only if it is linear and its rate is known to this share of it.
- * Libraries that load and data that is read come in bursts. Where processes take over from each other, or one
+ * If not: growth by then is called a leak only if it is linear, its rate is known to this share of it, and it
+ * comes to so much. Libraries that load and data that is read come in bursts; a small program's cache fills
+ * evenly, as SQLite's of 2 MiB. Where processes take over from each other, or one
  * is over before this last share of the recording, even that is not enough: a compiler grows evenly as long
  * as it reads. */
 #define TIDE_STARTING_SECONDS 60.0
 #define TIDE_STARTING_STEPS   24
 #define TIDE_STARTING_STEADY  0.05
+#define TIDE_STARTING_LEAST   (4.0 * 1024 * 1024)
 #define TIDE_STARTING_OVER    0.1
 /* What has become slower is still starting until it has gone on for this many times as long as it took to. */
 #define TIDE_STARTING_SLOWED 3.0

@@ -123,7 +123,7 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
     const struct tide_verdict *v = &j->verdict;
     if (j->starting) {
         put_growth(b, j);
-        tide_buf_format(b, "%s, as when a program starts; %s more%s %s", j->x_is_steps ? "" : ", in bursts",
+        tide_buf_format(b, ", as when a program starts or a cache fills; %s more%s %s",
                         STRETCH(j, v->steps_needed), j->x_is_steps ? "" : ", or steps,",
                         would(a, "would settle it", "would have settled it"));
         return;
