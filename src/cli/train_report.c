@@ -197,7 +197,7 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
 
 static void add_number(char line[static LINE], const struct tide_task_number *n)
 {
-    enum { MANY = 10000 }; /* of more, no digit is left out */
+    enum { MANY = 1000 }; /* and more are written in full */
     char text[TIDE_UNITS_TEXT];
     if (n->is_share)
         add(line, "  %s %.1f %%", n->label, 100 * n->value);
