@@ -474,7 +474,8 @@ def cut(path):
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
-@pytest.mark.parametrize("harm, words", [(overwrite, "it was changed while in use: token"), (cut, "it was cut while in use: it had 9024 bytes")])
+@pytest.mark.parametrize("harm, words", [(overwrite, "it was changed while in use: the model does not know token"),
+                                         (cut, "it was cut while in use: it had 9024 bytes")])
 def test_a_corpus_that_changes_stops_the_run_and_keeps_the_last_checkpoint(background, tmp_path, harm, words, accumulate):
     corpus = tmp_path / "corpus.bin"
     corpus.write_bytes(struct.pack("<256i", 20240520, 1, 4000, *[0] * 253) + struct.pack("<4000H", *(i % 50 for i in range(4000))))

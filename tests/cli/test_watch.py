@@ -181,7 +181,7 @@ def test_a_recording_without_steps_has_time_as_its_axis(dump, tmp_path):
 def test_notes_are_on_the_screen_and_in_the_verdict(dump, tmp_path):
     path = training(tmp_path / "noted.tide", 60)
     db = sqlite3.connect(path)
-    db.execute("INSERT INTO note VALUES (NULL, 30000000000, 'disk full for 12 s\x1b[2J')")
+    db.execute("INSERT INTO note(t_ns, text) VALUES (30000000000, 'disk full for 12 s\x1b[2J')")
     db.commit()
     db.close()
     assert "note: disk full for 12 s\\x1b[2J" in dump(path)

@@ -219,7 +219,7 @@ static void what_is_not_known_is_refused_by_name(void **state)
          "}",
          "MergedWithNext"},
         {"{" BYTE_LEVEL ",\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"a q\"]}}", "'q'"},
-        {"{" BYTE_LEVEL ",\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"ab\"]}}", "no pair"},
+        {"{" BYTE_LEVEL ",\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"ab\"]}}", "not a pair"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "another's"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":99999999},\"merges\":[]}}", "number"},
         {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," BYTE_LEVEL "," MODEL "}", "another's"},
