@@ -1,5 +1,6 @@
 /*
- * birth.h - when a process started, which tells two processes with the same PID apart.
+ * birth.h - what /proc/PID/stat says, above all when a process started, which tells two with the same PID
+ * apart.
  *
  * Used on both ends of the channel, so it needs nothing but system calls of its own: no allocation, no stdio,
  * no place where a thread can be cancelled, safe in a child that was just forked from a threaded process.
@@ -28,12 +29,13 @@ static inline char *tide_birth_digits(char *at, uint64_t value)
     return at;
 }
 
-/* Reads a decimal number at *at, moving it past the digits. -1 if there is none or it does not fit. */
-static inline int tide_birth_number(const char **at, uint64_t *ret_value)
+/* Reads a decimal number at *at and before end, moving *at past the digits. -1 if there is none or it does
+ * not fit. */
+static inline int tide_birth_number(const char **at, const char *end, uint64_t *ret_value)
 {
     uint64_t value = 0;
     const char *p = *at;
-    for (; *p >= '0' && *p <= '9'; p++)
+    for (; p < end && *p >= '0' && *p <= '9'; p++)
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
             return -1;
@@ -44,19 +46,41 @@ static inline int tide_birth_number(const char **at, uint64_t *ret_value)
     return 0;
 }
 
-/* Fields 3 and 22 of the text of a /proc/PID/stat: the letter of its state, and its start. The second field,
- * the name, may itself hold spaces and parentheses. */
-static inline int tide_birth_parse(const char *stat, char *ret_state, uint64_t *ret_start_ticks)
+/* What /proc/PID/stat says. */
+struct tide_stat {
+    uint64_t pid, parent_pid, threads, start_ticks;
+    const char *name; /* in the text; it may hold spaces and parentheses */
+    size_t name_len;
+    char state;
+    bool has_waited; /* for a child: page faults of such are counted as its own */
+};
+
+/* -1, and *ret_stat as it was, if the text is not that of such a file. */
+static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
-    const char *p = strrchr(stat, ')'), *after_name = p;
-    for (int field = 2; p && field < 22; field++) {
-        p = strchr(p, ' ');
-        if (p)
-            p++;
-    }
-    if (!p || tide_birth_number(&p, ret_start_ticks))
+    enum { STATE = 3, PARENT, CHILD_MINOR = 11, CHILD_MAJOR = 13, THREADS = 20, START = 22 };
+    const char *p = text, *end = text + len;
+    const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
+    uint64_t pid, field[START + 1];
+    /* The name ends at the last ')': what comes after it are one letter and numbers. */
+    if (tide_birth_number(&p, end, &pid) || !open || !close || close < open || end - close < STATE ||
+        close[1] != ' ')
         return -1;
-    *ret_state = after_name[2];
+    p = close + STATE;
+    for (int i = PARENT; i <= START; i++) {
+        while (p < end && (*p == ' ' || *p == '-'))
+            p++;
+        if (tide_birth_number(&p, end, &field[i]))
+            return -1;
+    }
+    *ret_stat = (struct tide_stat){.pid = pid,
+                                   .parent_pid = field[PARENT],
+                                   .threads = field[THREADS],
+                                   .start_ticks = field[START],
+                                   .name = open + 1,
+                                   .name_len = (size_t)(close - open - 1),
+                                   .state = close[2],
+                                   .has_waited = field[CHILD_MINOR] || field[CHILD_MAJOR]};
     return 0;
 }
 
@@ -64,15 +88,17 @@ static inline int tide_birth_parse(const char *stat, char *ret_state, uint64_t *
 static inline int tide_birth_look(const char *path, char *ret_state, uint64_t *ret_start_ticks)
 {
     char text[1024];
+    struct tide_stat stat;
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    long got = syscall(SYS_read, fd, text, sizeof text - 1);
+    long got = syscall(SYS_read, fd, text, sizeof text);
     syscall(SYS_close, fd);
-    if (got <= 0)
+    if (got <= 0 || tide_stat_parse(text, (size_t)got, &stat))
         return -1;
-    text[got] = '\0';
-    return tide_birth_parse(text, ret_state, ret_start_ticks);
+    *ret_state = stat.state;
+    *ret_start_ticks = stat.start_ticks;
+    return 0;
 }
 
 /* The same of a process; pid 0 is the caller. */

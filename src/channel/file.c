@@ -38,10 +38,10 @@ int tide_file_parse(const char *name, const char *prefix, int64_t *ret_pid, uint
                     const char **ret_rest)
 {
     size_t len = strlen(prefix);
-    const char *p = name + len;
+    const char *p = name + len, *end = name + strlen(name);
     uint64_t pid, start;
-    if (strncmp(name, prefix, len) || tide_birth_number(&p, &pid) || *p++ != '-' ||
-        tide_birth_number(&p, &start) || pid == 0 || pid > PID_MOST)
+    if (strncmp(name, prefix, len) || tide_birth_number(&p, end, &pid) || *p++ != '-' ||
+        tide_birth_number(&p, end, &start) || pid == 0 || pid > PID_MOST)
         return -1;
     *ret_pid = (int64_t)pid;
     *ret_start_ticks = start;

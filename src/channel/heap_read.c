@@ -145,7 +145,7 @@ static int parse_name(const char *name, struct tide_heap_table *table)
         return -1;
     if (*p == '-') {
         p++;
-        if (tide_birth_number(&p, &image) != 0 || image > UINT32_MAX)
+        if (tide_birth_number(&p, p + strlen(p), &image) != 0 || image > UINT32_MAX)
             return -1;
     }
     if (*p)

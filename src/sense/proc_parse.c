@@ -1,5 +1,7 @@
 #include "sense/proc_parse.h"
 
+#include "channel/birth.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -118,49 +120,17 @@ static void copy_name(char out[static TIDE_PROC_NAME], const char *text, size_t 
 
 int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat)
 {
-    enum {
-        FIELD_PARENT = 4,
-        FIELD_CHILD_MINOR = 11,
-        FIELD_CHILD_MAJOR = 13,
-        FIELD_THREADS = 20,
-        FIELD_START = 22
-    };
-    struct tide_proc_stat stat = {.threads = TIDE_UNKNOWN};
-    struct line rest = {text, len};
-    if (!next_number(&rest, &stat.pid) || stat.pid <= 0)
+    struct tide_stat stat;
+    if (tide_stat_parse(text, len, &stat) || !stat.pid || stat.pid > INT64_MAX ||
+        stat.parent_pid > INT64_MAX || stat.threads > INT64_MAX)
         return -1;
-    /* The name ends at the last ')': what comes after it are numbers and one letter. */
-    const char *open = memchr(rest.text, '(', rest.len);
-    const char *close = memrchr(rest.text, ')', rest.len);
-    if (!open || !close || close < open)
-        return -1;
-    copy_name(stat.name, open + 1, (size_t)(close - open - 1));
-    rest.len -= (size_t)(close + 1 - rest.text);
-    rest.text = close + 1;
-    if (rest.len < 2 || rest.text[0] != ' ')
-        return -1;
-    stat.state = rest.text[1];
-    rest.text += 2;
-    rest.len -= 2;
-    int64_t value = 0;
-    for (int field = FIELD_PARENT; field <= FIELD_START; field++) {
-        while (rest.len && (is_blank(rest.text[0]) || rest.text[0] == '-')) {
-            rest.text++;
-            rest.len--;
-        }
-        if (!next_number(&rest, &value))
-            return -1;
-        if (field == FIELD_PARENT)
-            stat.parent_pid = value;
-        else if (field == FIELD_THREADS)
-            stat.threads = value;
-        else if (field == FIELD_CHILD_MINOR || field == FIELD_CHILD_MAJOR)
-            stat.has_waited |= value != 0;
-    }
-    if (value < 0 || stat.parent_pid < 0)
-        return -1;
-    stat.start_ticks = (uint64_t)value;
-    *ret_stat = stat;
+    *ret_stat = (struct tide_proc_stat){.pid = (int64_t)stat.pid,
+                                        .state = stat.state,
+                                        .parent_pid = (int64_t)stat.parent_pid,
+                                        .threads = (int64_t)stat.threads,
+                                        .start_ticks = stat.start_ticks,
+                                        .has_waited = stat.has_waited};
+    copy_name(ret_stat->name, stat.name, stat.name_len);
     return 0;
 }
 

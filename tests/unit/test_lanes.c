@@ -491,23 +491,6 @@ static void a_directory_that_somebody_holds_is_left_alone(void **state)
     assert_int_equal(stat(held, &is), -1);
 }
 
-static void the_start_of_a_process_is_read_behind_any_name(void **state)
-{
-    (void)state;
-    uint64_t ticks;
-    char letter;
-    assert_int_equal(
-        tide_birth_parse("5 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21\n", &letter,
-                         &ticks),
-        0);
-    assert_int_equal(ticks, 4711);
-    assert_int_equal(letter, 'S');
-    assert_int_equal(tide_birth_parse("5 (a) S 1 2 3", &letter, &ticks), -1);
-    assert_int_equal(tide_birth_parse("", &letter, &ticks), -1);
-    assert_int_equal(
-        tide_birth_parse("5 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", &letter, &ticks), -1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,7 +514,6 @@ int main(void)
         SPOKEN(directories_of_dead_trackers_are_swept_up),
         SPOKEN(sweeping_follows_no_link_and_takes_nothing_else),
         SPOKEN(a_directory_that_somebody_holds_is_left_alone),
-        cmocka_unit_test(the_start_of_a_process_is_read_behind_any_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
