@@ -9,7 +9,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 B       := build/$(FLAVOUR)
-VERSION := $(shell sed -n 's/^.define TIDE_VERSION "\(.*\)"/\1/p' src/cli/command.h)
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/tidemark/__init__.py)
 SOVERSION := 0
 
 ifeq ($(FLAVOUR),fuzz)
@@ -18,7 +18,7 @@ endif
 # gcc's own warning, whose name clang does not know.
 GCC_WARN := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-format-truncation)
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith $(GCC_WARN) $(if $(CI),-Werror)
-CPPFLAGS += -D_GNU_SOURCE -Isrc -Iinclude -Itests/corpus
+CPPFLAGS += -D_GNU_SOURCE -DTIDE_VERSION='"$(VERSION)"' -Isrc -Iinclude -Itests/corpus
 # What ships notices a buffer or a stack that is written over, and nothing can be written where its calls go through.
 HARDENED      := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 HARDENED_LINK := -Wl,-z,relro,-z,now
@@ -77,10 +77,10 @@ benches: $(BENCHES) $(HEAP_LOADS)
 
 # ---- programs and libraries
 
-# Objects of other flags are made anew.
+# Objects of other flags, or of another version, are made anew.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' | cmp -s - $@ || echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' > $@
+	@echo '$(VERSION) $(CFLAGS_$(FLAVOUR)) $(HARDENED)' | cmp -s - $@ || echo '$(VERSION) $(CFLAGS_$(FLAVOUR)) $(HARDENED)' > $@
 FORCE:
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report/assets.o
@@ -248,7 +248,7 @@ lint-cppcheck:
 	@# Not the workloads: they leak on purpose. What it guesses at, others know: leaks are for the sanitizers and valgrind.
 	cppcheck --quiet -j$(JOBS) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
 	    $(addprefix --suppress=,memleak memleakOnRealloc arrayIndexThenCheck normalCheckLevelMaxBranches) \
-	    -D_GNU_SOURCE -Isrc -Iinclude src bench
+	    $(CPPFLAGS) src bench
 lint-shell:
 	shellcheck $(wildcard $(SHELL_FILES))
 lint-clang:

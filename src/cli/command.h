@@ -13,8 +13,6 @@
 
 #include <stdio.h>
 
-#define TIDE_VERSION "0.1.0"
-
 enum { TIDE_EXIT_OK = 0, TIDE_EXIT_FOUND = 1, TIDE_EXIT_TROUBLE = 2, TIDE_EXIT_UNDECIDED = 3 };
 
 /* What a command is called with. */
