@@ -142,7 +142,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     double height = fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
     if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
         return tide_judging_say_level(j);
-    if (!tide_judging_is_change(j, height))
+    if (!tide_judging_is_change(j, height) || height < TIDE_JUMP_SHARE * j->level)
         return decide_level(j);
     if (fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
         fit->tail > TIDE_FLAT_Z * fit->tail_error) /* neither level before and after, nor surely a leak */

@@ -156,6 +156,20 @@ static void one_jump_is_a_jump_where_it_was(void **state)
     assert_true(fabs(v.jump_bytes / 1e9 - 1) < 0.02);
 }
 
+/* A heap of 385 MiB that needed one block of 3 MiB more, from step 15 on. */
+static void a_jump_of_less_than_a_hundredth_is_flat(void **state)
+{
+    (void)state;
+    for (double height = 3; height <= 6; height += 3) {
+        fill(220, 385 * 0x1p20, 0, 0);
+        for (size_t i = 0; i < 220; i++) {
+            xs[i] = (double)i / 4;
+            ys[i] += xs[i] >= 15 ? height * 0x1p20 : 0;
+        }
+        assert_int_equal(judge(input_of(220)).kind, height > 0.01 * 385 ? TIDE_JUMP : TIDE_FLAT);
+    }
+}
+
 static void a_stair_per_epoch_is_a_leak_in_stairs(void **state)
 {
     (void)state;
@@ -638,6 +652,7 @@ int main(void)
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
         cmocka_unit_test(one_jump_is_a_jump_where_it_was),
+        cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
         cmocka_unit_test(a_short_run_is_undecided_and_says_how_long_would_do),
