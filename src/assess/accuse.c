@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LEAST_SHARE = 0.005; /* of the growth: less is said as 0 % */
-
 /* ---- shares */
 
 /* Growth of which a culprit's is a part. */
@@ -45,6 +43,17 @@ static struct whole leak_around(const struct tide_blaming *g, const struct tide_
     return own.per_x > 0 || !device ? own : shared;
 }
 
+/* By how much the host memory of a culprit's process jumped; 0: it did not. */
+static double jump_around(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    for (size_t i = 0; i < g->a->count && !tide_site_is_on_device(c->site); i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && j->verdict.kind == TIDE_JUMP)
+            return fmax(j->verdict.jump_bytes, 0);
+    }
+    return 0;
+}
+
 /* What the sites of a culprit's process ask for in its kind of memory, per step. */
 static double asked_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
@@ -71,10 +80,13 @@ static double share_undecided(const struct tide_blaming *g, struct tide_culprit 
 
 /* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
  * memory. Sites count what was asked for, which may be more than the pages that were touched: then against
- * their sum, so that shares never add up to more than all. */
+ * their sum, so that shares never add up to more than all. A jump is explained against its process's. */
 static void share_growth(struct tide_blaming *g, const double sum[2], struct tide_culprit *c)
 {
     struct whole leak = leak_around(g, c);
+    double jump = jump_around(g, c);
+    if (jump > 0 && c->on.verdict.kind == TIDE_JUMP)
+        c->share = fmin(c->bytes / jump, 1);
     if (leak.bytes > 0 && c->judged && c->on.verdict.kind == TIDE_UNDECIDED)
         c->share = share_undecided(g, c, &leak);
     if (!(c->bytes_per_x > 0))
@@ -117,9 +129,10 @@ static bool explains(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     if (!is_accused(g, c->process))
         return false;
-    if (c->bounded || !(leak_around(g, c).per_x > 0))
+    bool leaks = leak_around(g, c).per_x > 0, jumps = c->on.verdict.kind == TIDE_JUMP;
+    if (c->bounded || (!leaks && !(jumps && jump_around(g, c) > 0)))
         return true;
-    return c->on.verdict.kind != TIDE_JUMP && c->share >= LEAST_SHARE;
+    return leaks != jumps && c->share >= TIDE_BLAME_LEAST_SHARE;
 }
 
 /* ---- in which order */

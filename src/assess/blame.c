@@ -95,11 +95,31 @@ static double held_all_along(const struct tide_blaming *g, const struct tide_his
     return least;
 }
 
+/* Whether what is held for a while is the answer, and not what is kept. */
+static bool is_about_peaks(const struct tide_judged *worst)
+{
+    return worst->crest.epochs > 0 ||
+           (worst->live_known && worst->retention.live_is_flat && worst->retention.crest_rises);
+}
+
+/* What a site held before peaks rose: all along, where they rise from epoch to epoch; else at the most. */
+static double held_before_rise(const struct tide_blaming *g, const struct tide_history_site *site,
+                               int64_t at_ns)
+{
+    const struct tide_judged *worst = &g->a->judged[0];
+    double least, most = 0;
+    if (worst->crest.epochs > 0)
+        return held_all_along(g, site, at_ns);
+    int64_t until_ns = tide_assess_time_of(g->a, worst->retention.before_x);
+    tide_moment_extremes(site, g->from_ns, until_ns == TIDE_UNKNOWN ? g->from_ns : until_ns, &least, &most);
+    return fmax(most, 0);
+}
+
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
     const struct tide_history_site_point *last;
-    switch (g->options->by) {
+    switch (g->b->by) {
     case TIDE_BLAME_GROWTH:
         last = tide_moment_point(site, g->to_ns);
         *ret_blocks = last ? (double)last->live_blocks : 0;
@@ -109,9 +129,10 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
     case TIDE_BLAME_BETWEEN:
         tide_moment_live(g->h, site, g->to_ns, ret_blocks);
         return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
+    case TIDE_BLAME_RISE:
+        return tide_moment_live(g->h, site, at_ns, ret_blocks) - held_before_rise(g, site, at_ns);
     default:
-        return tide_moment_live(g->h, site, at_ns, ret_blocks) -
-               (g->options->risen ? held_all_along(g, site, at_ns) : 0);
+        return tide_moment_live(g->h, site, at_ns, ret_blocks);
     }
 }
 
@@ -295,7 +316,7 @@ static int take_healthy(struct tide_blaming *g)
 static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t count)
 {
     struct tide_blame *b = g->b;
-    bool growth = g->options->by == TIDE_BLAME_GROWTH;
+    bool growth = b->by == TIDE_BLAME_GROWTH;
     size_t most = growth ? TIDE_BLAME_JUDGED : g->options->most;
     most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
     b->culprits = tide_arena_take(&b->arena, most + 1, sizeof *b->culprits);
@@ -307,14 +328,17 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
     b->all_bytes = all[false];
     b->all_device_bytes = all[true];
     for (size_t i = 0; i < count && b->count < most && list[i].bytes > 0; i++) {
+        double whole = all[tide_site_is_on_device(&g->h->sites[list[i].site])];
         if (growth && list[i].bytes < LEAST_GROWTH)
             break;
+        if (b->by == TIDE_BLAME_RISE && list[i].bytes < TIDE_BLAME_LEAST_SHARE * whole)
+            continue;
         struct tide_culprit *c = &b->culprits[b->count];
         fill_culprit(g, &list[i], c);
         if (growth && judge_site(g, c))
             return -1;
         if (!growth)
-            c->share = list[i].bytes / all[tide_site_is_on_device(c->site)];
+            c->share = list[i].bytes / whole;
         b->count++;
     }
     for (size_t i = b->count; growth && i < count && list[i].bytes >= LEAST_GROWTH; i++)
@@ -333,7 +357,7 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
 
 static int set_stretch(struct tide_blaming *g)
 {
-    if (g->options->by != TIDE_BLAME_BETWEEN) {
+    if (g->b->by != TIDE_BLAME_BETWEEN) {
         tide_moment_training(g->h, g->a, &g->from_ns, &g->to_ns);
         return 0;
     }
@@ -350,13 +374,13 @@ static int blame(struct tide_blaming *g)
     if (g->h->site_count == 0)
         return tide_sites_missing(g->h, g->err);
     b->x_is_steps = isfinite(g->a->steps);
-    if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && find_phase(g)))
+    if (set_stretch(g) || (b->by == TIDE_BLAME_PHASE && find_phase(g)))
         return -1;
     struct candidate *list = tide_arena_take(&b->arena, g->h->site_count, sizeof *list);
     if (!list)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
     int64_t at_ns[2] = {g->to_ns, g->to_ns}; /* on the host, on devices */
-    for (int i = 0; g->options->by == TIDE_BLAME_PEAK && i < 2; i++)
+    for (int i = 0; (b->by == TIDE_BLAME_PEAK || b->by == TIDE_BLAME_RISE) && i < 2; i++)
         if (tide_moment_peak(g->h, i, &at_ns[i], g->err))
             return -1;
     for (size_t i = 0; i < g->h->site_count; i++) {
@@ -377,8 +401,9 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     if (!b)
         return tide_err_set(err, "not enough memory");
     tide_arena_init(&b->arena, (size_t)256 << 20);
-    b->by = options->by;
-    b->risen = options->risen;
+    b->by = options->by != TIDE_BLAME_VERDICT        ? options->by
+            : is_about_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
+                                                     : TIDE_BLAME_GROWTH;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);

@@ -3,9 +3,10 @@
  *
  * A site is a time series, judged like a process is. The culprits are the sites whose growth explains the
  * growth of the process that the verdict accuses, largest first; those that meet in one line of the program,
- * an allocator that others call, are one culprit; other orders are by what is live at the peak, at the end,
- * in a phase, or by what changed between two steps. Sites that rose and stopped are marked `bounded`: a
- * cache, not a leak.
+ * an allocator that others call, are one culprit. Where what is held rises within each step and is freed
+ * again, no site grows: there the culprits are the sites that hold more at the peak than before the rise.
+ * Other orders are by what is live at the peak, at the end, in a phase, or by what changed between two steps.
+ * Sites that rose and stopped are marked `bounded`: a cache, not a leak.
  */
 #ifndef TIDE_BLAME_H
 #define TIDE_BLAME_H
@@ -15,7 +16,9 @@
 #include "base/buf.h"
 
 enum tide_blame_by {
+    TIDE_BLAME_VERDICT, /* what the verdict is about: one of the next two */
     TIDE_BLAME_GROWTH,
+    TIDE_BLAME_RISE,    /* live at the peak, over what was held before peaks rose */
     TIDE_BLAME_PEAK,    /* live when all sites together were largest */
     TIDE_BLAME_END,     /* live at the end of training */
     TIDE_BLAME_PHASE,   /* most that was live during a phase, over what was live before it */
@@ -27,8 +30,7 @@ struct tide_blame_options {
     const char *phase;   /* TIDE_BLAME_PHASE */
     double from_x, to_x; /* TIDE_BLAME_BETWEEN */
     size_t most;         /* culprits wanted */
-    bool risen;      /* TIDE_BLAME_PEAK: without what was held ever since the first epoch, as imports are */
-    bool every_site; /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
+    bool every_site;     /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
 };
 
 enum { TIDE_HOLDERS = 2 };
@@ -75,8 +77,7 @@ struct tide_blame {
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */
     bool x_is_steps;
-    bool risen; /* as asked for */
-    enum tide_blame_by by;
+    enum tide_blame_by by; /* never TIDE_BLAME_VERDICT */
     struct tide_arena arena;
 };
 

@@ -7,6 +7,8 @@
 
 #include "assess/blame.h"
 
+#define TIDE_BLAME_LEAST_SHARE 0.005 /* of what is asked about: less is said as 0 % */
+
 struct tide_blaming {
     const struct tide_history *h;
     struct tide_assessment *a;

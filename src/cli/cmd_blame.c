@@ -23,7 +23,8 @@ static const struct tide_option options[] = {
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
      "print one JSON document (schema tidemark.blame/1)", NULL, 0, 0},
     {0, "by", TIDE_OPTION_CHOICE, offsetof(struct values, by), "ORDER",
-     "rank by growth (default), or by bytes held at the peak or at the end", "growth|peak|end", 0, 0},
+     "rank by growth, or by bytes held at the peak or at the end (default: by what the verdict is about)",
+     "growth|peak|end", 0, 0},
     {0, "phase", TIDE_OPTION_TEXT, offsetof(struct values, phase), "NAME",
      "rank by what is held during this phase beyond what was held before it", NULL, 0, 0},
     {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
@@ -39,7 +40,7 @@ static int read_options(const struct values *v, char **operands, int count, stru
                         struct tide_err *err)
 {
     *want = (struct tide_blame_options){
-        .by = TIDE_BLAME_GROWTH, .most = (size_t)v->most, .from_x = NAN, .to_x = NAN};
+        .by = TIDE_BLAME_VERDICT, .most = (size_t)v->most, .from_x = NAN, .to_x = NAN};
     int expected = v->between ? 3 : 1;
     if (count != expected) {
         tide_err_set(err,
@@ -70,6 +71,15 @@ static int read_options(const struct values *v, char **operands, int count, stru
 /* Of the growth: who explains so much of it is its culprit, also where few samples do not tell a line. */
 static const double MOST_OF_IT = 0.5;
 
+/* Whether a call site grows, or is what rises where the verdict is a finding. */
+static bool is_found(const struct tide_blame *blame, int verdict)
+{
+    const struct tide_culprit *first = blame->count ? &blame->culprits[0] : NULL;
+    if (!first || blame->by != TIDE_BLAME_GROWTH)
+        return first && blame->by == TIDE_BLAME_RISE && verdict == TIDE_EXIT_FOUND;
+    return first->bytes_per_x > 0 || (first->share >= MOST_OF_IT && first->on.verdict.kind != TIDE_JUMP);
+}
+
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *v = (const void *)call->values;
@@ -82,14 +92,12 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     int code = -1;
     if (!tide_answer_init(&answer, path, NULL, err) &&
         !tide_blame_new(answer.history, answer.assessment, &want, &blame, err)) {
-        const struct tide_culprit *first = blame->count ? &blame->culprits[0] : NULL;
-        bool growing =
-            want.by == TIDE_BLAME_GROWTH && first && (first->bytes_per_x > 0 || first->share >= MOST_OF_IT);
+        bool of_verdict = blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_RISE;
+        int verdict = of_verdict ? tide_assessment_exit_code(answer.assessment) : TIDE_EXIT_OK;
         /* Memory grows, or may grow, and no call site is known that does. */
-        bool cannot_tell =
-            want.by == TIDE_BLAME_GROWTH && tide_assessment_exit_code(answer.assessment) != TIDE_EXIT_OK;
-        code = growing ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
-        if (!v->json && want.by == TIDE_BLAME_GROWTH)
+        bool cannot_tell = verdict != TIDE_EXIT_OK;
+        code = is_found(blame, verdict) ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
+        if (!v->json && of_verdict)
             tide_assessment_print(answer.assessment, stdout);
         if (v->json)
             tide_blame_json(blame, answer.history, path, stdout);
@@ -112,7 +120,7 @@ const struct tide_command tide_command_blame = {
         "Ranks the call stacks of a recording made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "
         "the culprits are the stacks whose growth explains the growth of the process in the verdict. A stack that rose and stopped is called bounded. Stacks that meet in one line of the program, such as "
         "its own allocator, are one culprit, with the callers below it. A container that doubles whenever it is full "
-        "counts with what the program adds to it per step. After the culprits come healthy places: phases that free their memory each time, and caches that filled and stopped. "
+        "counts with what the program adds to it per step. Where memory rises within each step and is freed again, the culprits are the stacks that hold more at the peak than they did before the rise. After the culprits come healthy places: phases that free their memory each time, and caches that filled and stopped. "
         "Other orders: bytes live at the peak, at the end or in a phase, or growth between two steps.\n"
         "\n"
         "Exit code: 0 no call site grows, 1 one does, or explains most of the growth, 2 trouble, 3 no call site is known to, but memory grows or it is too early to say.",

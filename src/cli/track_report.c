@@ -17,22 +17,12 @@ static void print_line(const char *label, const char *text)
     fprintf(stderr, "  %-7s %s\n", label, text);
 }
 
-/* Whether what is held for a while is the answer, and not what is kept. */
-static bool is_about_peaks(const struct tide_judged *worst)
-{
-    return worst->crest.epochs > 0 ||
-           (worst->live_known && worst->retention.live_is_flat && worst->retention.crest_rises);
-}
-
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
  * culprit. Of a process that is undecided, or made a jump, the code may be clearer than the whole. */
 static bool print_culprits(const struct tide_answer *answer)
 {
     enum tide_verdict_kind kind = answer->assessment->judged[0].verdict.kind;
-    bool at_peak = is_about_peaks(&answer->assessment->judged[0]);
-    struct tide_blame_options options = {.by = at_peak ? TIDE_BLAME_PEAK : TIDE_BLAME_GROWTH,
-                                         .most = CULPRITS,
-                                         .risen = answer->assessment->judged[0].crest.epochs > 0};
+    struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
     char unseen[280];
@@ -46,7 +36,8 @@ static bool print_culprits(const struct tide_answer *answer)
         return false;
     }
     bool clear = blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
-    bool named = kind == TIDE_LEAK || at_peak || (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
+    bool named = kind == TIDE_LEAK || blame->by == TIDE_BLAME_RISE ||
+                 (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
     if (named)
         tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
     else
@@ -63,7 +54,7 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
         tide_verdict_grows(&worst->verdict) || worst->verdict.kind == TIDE_JUMP || worst->crest.epochs;
     tide_assessment_print(answer->assessment, stderr);
     if (print_culprits(answer))
-        snprintf(next, sizeof next, "tidemark blame %s%s", is_about_peaks(worst) ? "--by peak " : "", shown);
+        snprintf(next, sizeof next, "tidemark blame %s", shown);
     else if (found && !tide_sites_were_asked(answer->history))
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else

@@ -27,16 +27,12 @@ static double quantile(const struct tide_judge_input *live, double from, double 
     return value;
 }
 
-/* What is live at the most before memory rose: before a jump; else in the first third of the way to a knee,
- * or to the end. The first third of the run may hold the whole rise, where that came early. */
-static double crest_before(const struct tide_judge_input *live, const struct tide_verdict *v,
-                           struct tide_arena *scratch)
+/* Up to where memory had not risen: to a jump; else the first third of the way to a knee, or to the end. The
+ * first third of the run may hold the whole rise, where that came early. */
+static double before_rise(const struct tide_verdict *v)
 {
     double risen = v->kind == TIDE_PLATEAU && v->knee_x > v->start_x ? v->knee_x : v->x_last;
-    double early = v->start_x + (1 - TIDE_LATELY) * (risen - v->start_x);
-    if (v->kind == TIDE_JUMP)
-        early = v->jump_after;
-    return quantile(live, v->start_x, early, TIDE_RETENTION_CREST, scratch);
+    return v->kind == TIDE_JUMP ? v->jump_after : v->start_x + (1 - TIDE_LATELY) * (risen - v->start_x);
 }
 
 int tide_retention_judge(const struct tide_retention_input *input, struct tide_arena *scratch,
@@ -58,16 +54,17 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     if (isnan(usual))
         return 0;
     double most = fmax(live.slope_high * length, live.growth_bytes);
-    struct tide_retention r = {.live_per_x = live.slope,
-                               .live_low = live.slope_low,
-                               .live_high = live.slope_high,
-                               .live_growth = live.growth_bytes,
-                               .live_bytes = usual,
-                               .not_live_bytes = v->floor_last - usual,
-                               .crest_first = crest_before(&input->live, v, scratch),
-                               .crest_last =
-                                   quantile(&input->live, late, INFINITY, TIDE_RETENTION_CREST, scratch),
-                               .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    struct tide_retention r = {
+        .live_per_x = live.slope,
+        .live_low = live.slope_low,
+        .live_high = live.slope_high,
+        .live_growth = live.growth_bytes,
+        .live_bytes = usual,
+        .not_live_bytes = v->floor_last - usual,
+        .before_x = before_rise(v),
+        .crest_first = quantile(&input->live, v->start_x, before_rise(v), TIDE_RETENTION_CREST, scratch),
+        .crest_last = quantile(&input->live, late, INFINITY, TIDE_RETENTION_CREST, scratch),
+        .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
     r.crest_rises = r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
     double kept = input->kept_last - input->kept_first;
     r.retains = r.live_is_flat && !r.crest_rises && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&

@@ -33,6 +33,7 @@ struct tide_retention {
     double live_bytes;                      /* what is live, in the last third of the run */
     double not_live_bytes;                  /* floor of the process's memory less that */
     double crest_first, crest_last; /* what is live at the most, before the rise and in the last third */
+    double before_x;                /* up to where it was before the rise */
     bool live_is_flat;              /* the first of the four */
     bool crest_rises;               /* the second does not hold */
     bool retains;                   /* all four: the verdict is TIDE_RETENTION */

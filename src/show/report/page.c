@@ -184,7 +184,7 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
 
 static int find_culprits(struct tide_report_page *page)
 {
-    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH,
+    struct tide_blame_options growth = {.by = TIDE_BLAME_VERDICT,
                                         .from_x = NAN,
                                         .to_x = NAN,
                                         .most = CULPRITS},

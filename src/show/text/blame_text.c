@@ -40,7 +40,7 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
 /* Whether the order is by a change, rather than by what is live. */
 static bool is_change(const struct tide_blame *blame)
 {
-    return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH || blame->risen;
+    return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_RISE;
 }
 
 void tide_culprit_put_amount(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
@@ -56,13 +56,17 @@ void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, c
     const char *where = tide_site_is_on_device(c->site) ? " on the GPU"
                         : blame->all_device_bytes > 0   ? " on the host"
                                                         : "";
+    bool jumps = blame->by == TIDE_BLAME_GROWTH && c->on.verdict.kind == TIDE_JUMP;
+    const char *whole = jumps                          ? "the jump"
+                        : blame->by == TIDE_BLAME_RISE ? "the rise"
+                        : is_change(blame)             ? "the growth"
+                                                       : "live bytes";
     if (isfinite(c->share))
-        tide_buf_format(b, "%.0f %% of %s%s", 100 * c->share, is_change(blame) ? "the growth" : "live bytes",
-                        where);
+        tide_buf_format(b, "%.0f %% of %s%s", 100 * c->share, whole, where);
     else if (c->bounded)
         tide_buf_format(b, "bounded: rose and stopped%s", where);
     else
-        tide_buf_format(b, "%s%s", c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell", where);
+        tide_buf_format(b, "%s%s", jumps ? "at once" : "too early to tell", where);
 }
 
 static const double ALL_OF_IT = 0.8; /* a place with this part of the bytes is where they come from */
@@ -166,7 +170,7 @@ static bool are_of_several(const struct tide_blame *blame)
 
 static const char *why_none(const struct tide_blame *blame)
 {
-    if (blame->by == TIDE_BLAME_BETWEEN)
+    if (blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_RISE)
         return "no call site grew";
     if (blame->by != TIDE_BLAME_GROWTH)
         return "no call site holds anything";
@@ -259,7 +263,9 @@ static void json_callers(struct tide_json *json, const struct tide_history *hist
 void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,
                      FILE *out)
 {
-    static const char *const orders[] = {"growth", "peak", "end", "phase", "between"};
+    static const char *const orders[] = {
+        [TIDE_BLAME_GROWTH] = "growth", [TIDE_BLAME_RISE] = "rise",   [TIDE_BLAME_PEAK] = "peak",
+        [TIDE_BLAME_END] = "end",       [TIDE_BLAME_PHASE] = "phase", [TIDE_BLAME_BETWEEN] = "between"};
     struct tide_json json;
     tide_json_document(&json, out, false, "tidemark.blame/1");
     tide_json_text(&json, "source", source);
