@@ -138,11 +138,10 @@ struct tide_head {
     int inputs[TIDE_ROW_INPUTS]; /* as many as the loss takes */
     int constants;               /* -1: none */
     float temperature;           /* logits are divided by it; 0: 1 */
-    bool sparse;                 /* rows without a target are many: they cost nothing, and memory beside */
 };
 
 /* (N, C), table (V, C), targets (N) i32, -1: none -> the loss (1) f32, and the log-probabilities (N) f32 of
- * targets, 0 where there is none: the tensor after the loss. */
+ * targets, 0 where there is none: the tensor after the loss. Rows without a target cost nothing. */
 int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const struct tide_head *how);
 
 /* (N, 3C), the KV cache: keys and values (S, W, C), states with S slots of W places; slots and positions (N)

@@ -163,7 +163,7 @@ int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const 
     struct tide_node node = {.op = &tide_op_of_head,
                              .in = {x, table, targets},
                              .in_count = INPUTS + how->loss->inputs,
-                             .numbers = {how->rows, how->tokens, how->sparse, how->constants >= 0},
+                             .numbers = {how->rows, how->tokens, how->constants >= 0},
                              .real = how->temperature > 0 ? 1 / how->temperature : 1,
                              .loss = how->loss};
     for (int i = 0; i < how->loss->inputs; i++)

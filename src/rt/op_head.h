@@ -7,7 +7,7 @@
 #include "rt/op.h"
 
 enum { X, TABLE, TARGETS, INPUTS };
-enum { ROWS, TOKENS, SPARSE, CONSTANTS }; /* numbers of the node; constants: whether there are any */
+enum { ROWS, TOKENS, CONSTANTS }; /* numbers of the node; constants: whether there are any */
 enum { LOSS, LOG_PROBABILITIES };
 
 static inline float tide_head_loss(const struct tide_call *call, int64_t row, float log_probability,

@@ -185,7 +185,6 @@ static void add_reference(struct tide_graph *graph, const struct tide_gpt_config
     struct tide_head head = head_with(&tide_cross_entropy);
     struct tide_gpt reference = policy->gpt;
     head.temperature = (float)temperature;
-    head.sparse = true;
     policy->reference = tide_graph_program(graph, "reference", false);
     read_lengths(&m, policy);
     graph->streams = !config->adapter_rank;
@@ -218,7 +217,6 @@ int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config
         head.inputs[i] = p.inputs[i] = tide_graph_tensor(graph, names[i], TIDE_INPUT, TIDE_F32, 1, &all);
     head.constants = p.constants = tide_graph_tensor(graph, "constants", TIDE_INPUT, TIDE_F32, 1, &constants);
     head.temperature = (float)rule->temperature;
-    head.sparse = true;
     read_sequences(&m, rows, &head, &p.gpt);
     p.log_probabilities = tide_graph_result(graph, p.gpt.loss + 1);
     p.gpt.evaluate = tide_graph_forward_of(graph, "score", p.gpt.train);

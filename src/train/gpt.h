@@ -32,8 +32,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err);
 
 /* The model as a policy that is trained by rewards (policy.h): a micro-batch of `sequences` sequences, of
- * at most `rows` rows each, which cost as much as they have. Rows without a target cost nothing in the head.
- */
+ * at most `rows` rows each, which cost as much as they have. */
 struct tide_gpt_policy {
     int64_t sequences, rows;
     struct tide_gpt gpt;    /* evaluate, which is called `score`: the same forward pass */

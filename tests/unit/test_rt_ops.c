@@ -361,6 +361,48 @@ static void have_the_same_bits(const struct bench *a, const struct bench *b)
                             a->graph->tensors[node->in[i]].bytes);
 }
 
+/* Nor multiplied by a gradient of 0, which would leave a NaN. */
+static void rows_without_a_target_are_not_read(void **state)
+{
+    (void)state;
+    static const struct trial both[] = {{"head", make_head, {13, 5, 83, 4, 30}},
+                                        {"head", make_policy, {13, 5, 83, 4, 30}}};
+    for (int t = 0; t < 2; t++)
+        for (int way = 0; way < WAYS; way++) {
+            struct bench numbers = set_up(&both[t], ways[way], false),
+                         nans = set_up(&both[t], ways[way], false);
+            int x = nans.forward.node->in[0];
+            const int32_t *targets = nans.data[nans.forward.node->in[2]];
+            for (int64_t i = 0; i < 13 * 5; i++)
+                if (targets[i / 5] < 0)
+                    tide_number_set(nans.data[x], dtype_of(&nans, x), i, NAN);
+            run(&numbers, 0);
+            run(&nans, 0);
+            have_the_same_bits(&numbers, &nans);
+            tear_down(&numbers);
+            tear_down(&nans);
+        }
+}
+
+/* A batch in which nothing is asked for. */
+static void without_a_target_nothing_is_learned(void **state)
+{
+    (void)state;
+    static const struct trial trial = {"head", make_head, {9, 5, 83, 4, 30}};
+    struct bench b = set_up(&trial, ways[0], false);
+    const struct tide_node *node = b.forward.node;
+    for (int64_t i = 0; i < 9; i++)
+        ((int32_t *)b.data[node->in[2]])[i] = -1;
+    run(&b, 0);
+    assert_true(*(float *)b.data[node->out[0]] == 0);
+    for (int64_t i = 0; i < 9; i++)
+        assert_true(((float *)b.data[node->out[1]])[i] == 0);
+    for (int operand = 0; operand < 2; operand++)
+        for (int64_t k = 0; k < count_of(&b, node->in[operand]); k++)
+            assert_true(((float *)b.gradients[node->in[operand]])[k] == 0);
+    tear_down(&b);
+}
+
 static void bits_are_the_same_for_every_number_of_threads(void **state)
 {
     (void)state;
@@ -512,6 +554,8 @@ int main(void)
         cmocka_unit_test(every_operator_agrees_with_its_reference),
         cmocka_unit_test(rows_of_a_token_are_summed_before_they_are_rounded),
         cmocka_unit_test(only_what_is_wanted_is_written),
+        cmocka_unit_test(rows_without_a_target_are_not_read),
+        cmocka_unit_test(without_a_target_nothing_is_learned),
         cmocka_unit_test(bits_are_the_same_for_every_number_of_threads),
         cmocka_unit_test(running_statistics_follow_batches_that_are_learned_from),
         cmocka_unit_test(statistics_that_are_no_numbers_are_left_out),

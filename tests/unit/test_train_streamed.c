@@ -137,7 +137,15 @@ static void add_streamed(struct model *m)
     g->streams = false;
 }
 
-static struct model new_model(enum tide_dtype compute, enum tide_dtype stored, bool sparse)
+/* apart: of so many rows the first has a target. */
+static void fill_targets(struct model *m, int apart)
+{
+    int32_t *targets = tide_machine_input(m->machine, m->gpt.targets);
+    for (int i = 0; i < BATCH * SEQUENCE; i++)
+        targets[i] = i % apart ? -1 : (i + 1) * (i + 1) % 31;
+}
+
+static struct model new_model(enum tide_dtype compute, enum tide_dtype stored)
 {
     struct tide_err err;
     struct tide_choices none = {0};
@@ -148,18 +156,15 @@ static struct model new_model(enum tide_dtype compute, enum tide_dtype stored, b
     int64_t *numbers = m.graph->nodes[m.graph->programs[m.gpt.train].end - 1].numbers;
     numbers[0] = 16; /* rows and tokens of a tile: several of each, the last ones smaller */
     numbers[1] = 8;
-    numbers[2] = sparse;
     add_streamed(&m);
     ok(tide_graph_failed(m.graph, &err), &err);
     m.device = new_device(false);
     ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
-    int32_t *tokens = tide_machine_input(m.machine, m.gpt.tokens),
-            *targets = tide_machine_input(m.machine, m.gpt.targets);
-    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+    int32_t *tokens = tide_machine_input(m.machine, m.gpt.tokens);
+    for (int i = 0; i < BATCH * SEQUENCE; i++)
         tokens[i] = i * i % 31;
-        targets[i] = i % 5 ? (i + 1) * (i + 1) % 31 : -1;
-    }
+    fill_targets(&m, 1);
     return m;
 }
 
@@ -220,7 +225,8 @@ static void a_model_from_its_file_gives_the_bits_of_one_in_memory(void **state)
                  {TIDE_BF16, TIDE_F32, TIDE_BF16}};
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         tide_threads_set((int)(i % 3) + 1);
-        struct model m = new_model(cases[i / 2].compute, cases[i / 2].stored, i % 2);
+        struct model m = new_model(cases[i / 2].compute, cases[i / 2].stored);
+        fill_targets(&m, (int)(i % 2) + 1);
         write_file(m.graph, cases[i / 2].file, NULL);
         read_into_memory(&m);
         open_file(&m);
@@ -234,6 +240,43 @@ static void a_model_from_its_file_gives_the_bits_of_one_in_memory(void **state)
         free_model(&m);
     }
     tide_threads_set(1);
+}
+
+/* ---- work */
+
+struct counted {
+    struct tide_streamed *file;
+    int64_t rows; /* of what was read many rows at a time: not by the embedding */
+};
+
+static int count_rows(void *context, int tensor, int64_t first, int64_t rows, void *to)
+{
+    struct counted *c = context;
+    c->rows += rows > 1 ? rows : 0;
+    return tide_streamed_read(c->file, tensor, first, rows, to);
+}
+
+static int64_t rows_read(struct model *m, int apart)
+{
+    struct counted c = {.file = m->file};
+    fill_targets(m, apart);
+    tide_machine_source(m->machine, count_rows, &c);
+    assert_int_equal(tide_machine_run(m->machine, m->streamed), 0);
+    return c.rows;
+}
+
+/* The head reads the table once for each 16 rows that it multiplies. */
+static void the_head_multiplies_rows_that_have_a_target(void **state)
+{
+    (void)state;
+    struct model m = new_model(TIDE_F32, TIDE_F32);
+    write_file(m.graph, TIDE_F32, NULL);
+    open_file(&m);
+    int64_t without = rows_read(&m, BATCH * SEQUENCE) - config.vocabulary; /* one row has one */
+    assert_int_equal(rows_read(&m, 1) - without, 3 * config.vocabulary);   /* 38 have */
+    assert_int_equal(rows_read(&m, 2) - without, 2 * config.vocabulary);   /* 19 */
+    assert_int_equal(rows_read(&m, 3) - without, config.vocabulary);       /* 13 */
+    free_model(&m);
 }
 
 /* ---- memory */
@@ -252,7 +295,7 @@ static size_t alive_at(const struct tide_schedule *s, int instruction)
 static void windows_are_all_that_a_streamed_program_takes(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, TIDE_F32, true);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     struct tide_schedule resident, streamed;
     struct tide_layout layout;
     struct tide_err err;
@@ -287,7 +330,7 @@ static void streaming_allocates_nothing(void **state)
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
     for (int stored = TIDE_F32; stored <= TIDE_BF16; stored++) {
-        struct model m = new_model(TIDE_F32, stored, true);
+        struct model m = new_model(TIDE_F32, stored);
         write_file(m.graph, TIDE_F32, NULL);
         open_file(&m);
         failing_arm(0);
@@ -306,7 +349,7 @@ static void a_failed_allocation_is_said(void **state)
     (void)state;
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
-    struct model m = new_model(TIDE_F32, TIDE_F32, false);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     bool failed = true;
     write_file(m.graph, TIDE_F32, NULL);
     for (long good = 0; failed; good++) {
@@ -339,7 +382,7 @@ static void expect_failure(struct model *m, const char *what)
 static void a_file_that_becomes_shorter_ends_the_run_with_a_sentence(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, TIDE_F32, false);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     struct stat info;
     write_file(m.graph, TIDE_F32, NULL);
     open_file(&m);
@@ -353,7 +396,7 @@ static void a_file_that_becomes_shorter_ends_the_run_with_a_sentence(void **stat
 static void a_file_that_is_written_to_ends_the_run_with_a_sentence(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, TIDE_F32, false);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     write_file(m.graph, TIDE_F32, NULL);
     assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
@@ -370,7 +413,7 @@ static void a_file_that_is_written_to_ends_the_run_with_a_sentence(void **state)
 static void a_file_that_is_replaced_is_read_as_it_was(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, TIDE_F32, false);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     write_file(m.graph, TIDE_F32, NULL);
     open_file(&m);
     struct outcome before = outcome_of(&m, m.streamed, m.loss);
@@ -393,7 +436,7 @@ static void expect_refusal(const struct tide_graph *graph, const char *what)
 static void a_file_of_another_model_is_refused_when_it_is_opened(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, TIDE_F32, false);
+    struct model m = new_model(TIDE_F32, TIDE_F32);
     struct stat info;
     write_file(m.graph, TIDE_F32, "h.1.mlp.c_fc.weight");
     expect_refusal(m.graph, "the model has a tensor 'h.1.mlp.c_fc.weight' (24, 50) and the file has none");
@@ -436,6 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_from_its_file_gives_the_bits_of_one_in_memory),
+        cmocka_unit_test(the_head_multiplies_rows_that_have_a_target),
         cmocka_unit_test(windows_are_all_that_a_streamed_program_takes),
         cmocka_unit_test(streaming_allocates_nothing),
         cmocka_unit_test(a_failed_allocation_is_said),

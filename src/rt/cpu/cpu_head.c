@@ -10,6 +10,9 @@
  * A tile of a few hundred rows and tokens stays in the cache from one of these uses to the next; products of
  * this size run faster than those with the whole vocabulary at once. The table and its gradient are read once
  * for each chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
+ *
+ * Rows without a target are in no chunk: a chunk's rows are the next ones that have one, and where they do
+ * not follow each other they are copied side by side.
  */
 #include "base/check.h"
 #include "rt/cpu/inner_loops.h"
@@ -26,7 +29,7 @@ struct head {
     int64_t chunk, width, tiles;  /* rows and tokens of a tile; tiles of a chunk */
     enum tide_dtype from, stored; /* of x and of the table */
     float inverse;                /* of the temperature */
-    bool sparse, streamed;        /* streamed: the table is */
+    bool streamed;                /* the table is */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -48,7 +51,6 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
                      .from = x->dtype,
                      .stored = table->dtype,
                      .inverse = node->real,
-                     .sparse = node->numbers[SPARSE],
                      .streamed = table->role == TIDE_STREAMED};
     h.chunk = smaller(node->numbers[ROWS], h.rows);
     h.width = smaller(node->numbers[TOKENS], h.vocabulary);
@@ -80,71 +82,78 @@ static struct tide_product table_grad_product(const struct head *h, int64_t rows
     return p;
 }
 
-static size_t bytes_of_products(const struct tide_matmuls *matmuls, const struct head *h, int64_t rows,
-                                int64_t tokens, enum tide_direction direction)
+/* What the products of a chunk of so many rows need that need most. */
+static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head *h, int64_t rows,
+                          enum tide_direction direction)
 {
-    struct tide_product logits = logits_product(h, rows, tokens), x = x_grad_product(h, rows, tokens, true),
-                        table = table_grad_product(h, rows, tokens, true);
-    size_t most = tide_matmuls_scratch(matmuls, &logits);
-    if (direction == TIDE_BACKWARD)
-        most = larger(most, larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
+    int64_t tokens[2] = {h->width, h->vocabulary % h->width};
+    size_t most = 0;
+    for (int i = 0; rows && i < 2 && tokens[i]; i++) {
+        struct tide_product logits = logits_product(h, rows, tokens[i]),
+                            x = x_grad_product(h, rows, tokens[i], true),
+                            table = table_grad_product(h, rows, tokens[i], true);
+        most = larger(most, tide_matmuls_scratch(matmuls, &logits));
+        if (direction == TIDE_BACKWARD)
+            most = larger(most,
+                          larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
+    }
     return most;
 }
 
-/* What the products need that need most. Where rows are left out a chunk may have any number of them, and
- * fewer rows may need more: whether they are packed depends on it. */
+/* Any number of rows may have a target, and fewer rows may need more: whether they are packed depends on it.
+ */
 static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
                             enum tide_direction direction)
 {
-    int64_t tokens[2] = {h->width, h->vocabulary % h->width}, last = h->rows % h->chunk;
     size_t most = 0;
-    for (int i = 0; i < 2; i++)
-        for (int64_t rows = h->chunk; tokens[i] && rows > 0; rows--)
-            if (h->sparse || rows == h->chunk || rows == last)
-                most = larger(most, bytes_of_products(matmuls, h, rows, tokens[i], direction));
+    for (int64_t rows = 1; rows <= h->chunk; rows++)
+        most = larger(most, chunk_bytes(matmuls, h, rows, direction));
     return most;
 }
 
-/* Where things lie in scratch; tiles come last. list: rows that have a target, where the others are left out;
- * then x and its gradient are those of a chunk's rows, side by side. */
+/* Where things lie in scratch. list: rows that have a target; x: those of a chunk, side by side; x_grad:
+ * theirs, before it is rounded; rest: what products need, and after it tiles. */
 struct room {
-    size_t losses, list, most, sums, slopes, x, x_grad, table, rest, tiles, tile_bytes;
+    size_t list, most, sums, slopes, x, x_grad, table, rest, tiles, tile_bytes;
 };
 
-static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
-                           enum tide_direction direction)
+static struct room room_of(const struct head *h, enum tide_direction direction)
 {
-    bool narrow = h->from == TIDE_BF16, back = direction == TIDE_BACKWARD;
+    bool rounds = h->from == TIDE_BF16 && direction == TIDE_BACKWARD;
     size_t row = (size_t)h->columns, chunk = (size_t)h->chunk;
     struct room r = {0};
     r.tile_bytes = tide_aligned(chunk * (size_t)h->width * sizeof(float));
     r.list = tide_aligned((size_t)h->rows * sizeof(float));
-    r.most = r.list + (h->sparse ? tide_aligned((size_t)h->rows * sizeof(int32_t)) : 0);
+    r.most = r.list + tide_aligned((size_t)h->rows * sizeof(int32_t));
     r.sums = r.most + tide_aligned((size_t)h->tiles * chunk * sizeof(float));
     r.slopes = r.sums + tide_aligned(chunk * sizeof(float));
     r.x = r.slopes + tide_aligned(chunk * sizeof(float));
-    r.x_grad = r.x + (h->sparse ? tide_aligned(chunk * row * tide_dtype_bytes(h->from)) : 0);
-    r.table = r.x_grad + ((narrow || h->sparse) && back ? tide_aligned(chunk * row * sizeof(float)) : 0);
+    r.x_grad = r.x + tide_aligned(chunk * row * tide_dtype_bytes(h->from));
+    r.table = r.x_grad + (rounds ? tide_aligned(chunk * row * sizeof(float)) : 0);
     r.rest =
         r.table + (h->streamed ? tide_aligned((size_t)h->width * tide_row_bytes(h->stored, h->columns)) : 0);
-    r.tiles = r.rest + tide_aligned(product_bytes(matmuls, h, direction));
     return r;
+}
+
+static size_t scratch_of(const struct tide_matmuls *matmuls, const struct head *h,
+                         enum tide_direction direction, int64_t tiles)
+{
+    struct room r = room_of(h, direction);
+    return r.rest + tide_aligned(product_bytes(matmuls, h, direction)) + (size_t)tiles * r.tile_bytes;
 }
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
     struct head h = head_of(graph, node);
-    struct room r = room_of(matmuls, &h, direction);
-    return r.tiles + (size_t)(direction == TIDE_BACKWARD ? h.tiles : 1) * r.tile_bytes;
+    return scratch_of(matmuls, &h, direction, direction == TIDE_BACKWARD ? h.tiles : 1);
 }
 
 static size_t scratch_recomputing(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                                   const struct tide_node *node, int quarters)
 {
     struct head h = head_of(graph, node);
-    struct room r = room_of(matmuls, &h, TIDE_BACKWARD);
-    return r.tiles + (size_t)(h.tiles - (h.tiles - 1) * quarters / TIDE_QUARTERS) * r.tile_bytes;
+    return scratch_of(matmuls, &h, TIDE_BACKWARD, h.tiles - (h.tiles - 1) * quarters / TIDE_QUARTERS);
 }
 
 /* One chunk of rows, as it is worked on. */
@@ -152,8 +161,8 @@ struct chunk {
     const struct tide_call *call;
     const struct head *head;
     const struct room *room;
-    int64_t first, rows; /* of x, or of the list */
-    const int32_t *list; /* NULL: all rows, in their order */
+    const int32_t *list; /* rows with a target */
+    int64_t first, rows; /* of the list */
     int64_t kept;        /* tiles that stay; the others have the place of the last */
     float scale;         /* of gradients */
     /* One tile of it. */
@@ -202,7 +211,7 @@ static const void *table_of(const struct chunk *c)
 /* The row of x and of its target that row i of the chunk is. */
 static int64_t row_of(const struct chunk *c, int64_t i)
 {
-    return c->list ? c->list[c->first + i] : c->first + i;
+    return c->list[c->first + i];
 }
 
 static int32_t target_of(const struct chunk *c, int64_t i)
@@ -215,9 +224,26 @@ static const void *x_row(const struct chunk *c, int64_t row)
     return (const char *)c->call->in[X] + (size_t)row * tide_row_bytes(c->head->from, c->head->columns);
 }
 
+/* Whether the chunk's rows follow each other. */
+static bool is_whole(const struct chunk *c)
+{
+    return row_of(c, c->rows - 1) - row_of(c, 0) == c->rows - 1;
+}
+
 static const void *x_of(const struct chunk *c)
 {
-    return c->list ? in_scratch(c, c->room->x) : x_row(c, c->first);
+    return is_whole(c) ? x_row(c, row_of(c, 0)) : in_scratch(c, c->room->x);
+}
+
+static void *x_grad_row(const struct chunk *c, int64_t row)
+{
+    return (char *)c->call->in_grad[X] + (size_t)row * tide_row_bytes(c->head->from, c->head->columns);
+}
+
+/* Of the chunk's rows, side by side, in f32: where the first one's belongs, or beside. */
+static float *x_grad_of(const struct chunk *c)
+{
+    return c->head->from == TIDE_F32 ? x_grad_row(c, row_of(c, 0)) : in_scratch(c, c->room->x_grad);
 }
 
 TIDE_KERNEL(float, exponentials, (float *restrict x, int64_t count, float most), (x, count, most))
@@ -270,8 +296,6 @@ static void exponential_rows(void *context, int64_t first, int64_t last, int thr
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
-        if (target_of(c, i) < 0)
-            continue;
         if (c->head->inverse != 1)
             multiply(x, c->tokens, c->head->inverse);
         if (c->is_again) {
@@ -304,10 +328,6 @@ static void gradient_rows(void *context, int64_t first, int64_t last, int thread
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
-        if (target_of(c, i) < 0) {
-            memset(x, 0, (size_t)c->tokens * sizeof *x);
-            continue;
-        }
         multiply(x, c->tokens, slopes[i] / sums[i] * tide_exp(most[i] - in_all[i]));
         if (target >= 0 && target < c->tokens)
             x[target] -= slopes[i];
@@ -319,9 +339,6 @@ static void give_back(const struct chunk *c)
 {
     const struct tide_call *call = c->call;
     const struct head *h = c->head;
-    bool apart = h->from == TIDE_BF16 || c->list;
-    void *x_grad =
-        apart ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
         struct tide_product table = table_grad_product(h, c->rows, c->tokens, adds);
@@ -332,11 +349,12 @@ static void give_back(const struct chunk *c)
     }
     if (call->in_grad[X]) {
         struct tide_product x = x_grad_product(h, c->rows, c->tokens, c->tile > 0);
-        tide_matmul(call->matmuls, &x, c->logits, table_of(c), NULL, x_grad, in_scratch(c, c->room->rest));
+        tide_matmul(call->matmuls, &x, c->logits, table_of(c), NULL, x_grad_of(c),
+                    in_scratch(c, c->room->rest));
     }
 }
 
-/* The chunk's rows side by side, if they are not. */
+/* The chunk's rows side by side. */
 static void gather_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct chunk *c = context;
@@ -352,7 +370,7 @@ static void chunk_forward(struct chunk *c)
           *log_probabilities = c->call->out[LOG_PROBABILITIES];
     const float *sums = sums_of(c), *most = most_of(c, c->head->tiles - 1);
     c->is_again = false;
-    if (c->list)
+    if (!is_whole(c))
         tide_parallel(c->rows, 64, gather_rows, c);
     for (int64_t tile = 0; tile < c->head->tiles; tile++) {
         go_to(c, tile);
@@ -360,24 +378,22 @@ static void chunk_forward(struct chunk *c)
     }
     for (int64_t i = 0; i < c->rows; i++) {
         int64_t row = row_of(c, i);
-        float slope = 0, negative = target_of(c, i) < 0 ? 0 : losses[i] + most[i] + logf(sums[i]);
-        log_probabilities[row] = -negative;
-        losses[i] = target_of(c, i) < 0 ? 0 : tide_head_loss(c->call, row, -negative, &slope);
+        float slope;
+        log_probabilities[row] = -(losses[i] + most[i] + logf(sums[i]));
+        losses[i] = tide_head_loss(c->call, row, log_probabilities[row], &slope);
         slopes[i] = -slope * c->scale * c->head->inverse;
     }
 }
 
-/* Gradients of x go where they belong: rounded, or back to their rows. */
-static void scatter_rows(void *context, int64_t first, int64_t last, int thread)
+/* Gradients of x go to their rows, which are not before where they lie: from the last one on. */
+static void scatter_rows(const struct chunk *c)
 {
-    const struct chunk *c = context;
     const struct head *h = c->head;
-    const float *from = in_scratch(c, c->room->x_grad);
-    (void)thread;
-    for (int64_t i = first; i < last; i++)
-        tide_rows_convert_here((char *)c->call->in_grad[X] +
-                                   (size_t)row_of(c, i) * tide_row_bytes(h->from, h->columns),
-                               h->from, from + i * h->columns, TIDE_F32, h->columns);
+    const float *from = x_grad_of(c);
+    for (int64_t i = c->rows - 1; i >= 0; i--)
+        if (x_grad_row(c, row_of(c, i)) != from + i * h->columns)
+            tide_rows_convert_here(x_grad_row(c, row_of(c, i)), h->from, from + i * h->columns, TIDE_F32,
+                                   h->columns);
 }
 
 static void chunk_backward(struct chunk *c)
@@ -391,57 +407,63 @@ static void chunk_backward(struct chunk *c)
         tide_parallel(c->rows, 1, gradient_rows, c);
         give_back(c);
     }
-    if ((h->from == TIDE_BF16 || c->list) && c->call->in_grad[X])
-        tide_parallel(c->rows, 16, scatter_rows, c);
+    if (c->call->in_grad[X])
+        scatter_rows(c);
 }
 
-/* Lists rows with a target, where others are left out, and clears what those get. Returns how many there are.
- */
-static int64_t list_rows(const struct tide_call *call, const struct head *h, const struct room *r,
-                         enum tide_direction direction)
+/* Returns how many there are with a target. */
+static int64_t list_rows(const struct tide_call *call, int64_t rows, int32_t *list)
 {
     const int32_t *targets = call->in[TARGETS];
-    int32_t *list = (int32_t *)(void *)((char *)call->scratch + r->list);
-    float *log_probabilities = call->out[LOG_PROBABILITIES];
-    size_t bytes = tide_row_bytes(h->from, h->columns);
     int64_t count = 0;
-    for (int64_t i = 0; i < h->rows; i++) {
-        if (h->sparse && targets[i] >= 0)
-            list[count] = (int32_t)i;
-        else if (h->sparse) {
-            log_probabilities[i] = 0;
-            if (direction == TIDE_BACKWARD && call->in_grad[X])
-                memset((char *)call->in_grad[X] + (size_t)i * bytes, 0, bytes);
-        }
-        count += targets[i] >= 0;
-    }
+    for (int64_t i = 0; i < rows; i++)
+        if (targets[i] >= 0)
+            list[count++] = (int32_t)i;
     return count;
+}
+
+/* Rows without a target. */
+static void clear_others(const struct tide_call *call, const struct head *h)
+{
+    const int32_t *targets = call->in[TARGETS];
+    size_t bytes = tide_row_bytes(h->from, h->columns);
+    for (int64_t i = 0; i < h->rows; i++) {
+        if (targets[i] >= 0)
+            continue;
+        ((float *)call->out[LOG_PROBABILITIES])[i] = 0;
+        if (call->in_grad[X])
+            memset((char *)call->in_grad[X] + (size_t)i * bytes, 0, bytes);
+    }
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
 {
     struct head h = head_of(call->graph, call->node);
-    struct room r = room_of(call->matmuls, &h, direction);
-    const float *losses = call->scratch;
-    int64_t places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
+    struct room r = room_of(&h, direction);
     struct chunk c = {.call = call, .head = &h, .room = &r};
-    TIDE_CHECK(places, >=, 1);
-    int64_t count = list_rows(call, &h, &r, direction), rows = h.sparse ? count : h.rows;
-    c.list = h.sparse ? (const int32_t *)(const void *)((char *)call->scratch + r.list) : NULL;
+    const float *losses = call->scratch;
+    int32_t *list = in_scratch(&c, r.list);
+    int64_t count = list_rows(call, h.rows, list), divisor = call->node->loss->means && count ? count : 1;
+    r.tiles = r.rest + tide_aligned(larger(chunk_bytes(call->matmuls, &h, smaller(h.chunk, count), direction),
+                                           chunk_bytes(call->matmuls, &h, count % h.chunk, direction)));
+    TIDE_CHECK(call->scratch_bytes, >=, r.tiles + r.tile_bytes);
+    int64_t places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
+    c.list = list;
     c.kept = places < h.tiles ? places - 1 : h.tiles;
-    c.scale = count ? call->loss_scale / (float)(call->node->loss->means ? count : 1) : 0;
-    for (c.first = 0; c.first < rows; c.first += h.chunk) {
-        c.rows = smaller(h.chunk, rows - c.first);
+    c.scale = call->loss_scale / (float)divisor;
+    double sum = 0;
+    for (; c.first < count; c.first += h.chunk) {
+        c.rows = smaller(h.chunk, count - c.first);
         chunk_forward(&c);
         if (direction == TIDE_BACKWARD)
             chunk_backward(&c);
     }
-    if (!rows && direction == TIDE_BACKWARD && call->in_grad[TABLE] && !(call->adds >> TABLE & 1))
+    if (!count && call->in_grad[TABLE] && !(call->adds >> TABLE & 1))
         memset(call->in_grad[TABLE], 0, (size_t)(h.vocabulary * h.columns) * tide_dtype_bytes(h.stored));
-    double sum = 0;
-    for (int64_t i = 0; i < rows; i++)
+    clear_others(call, &h);
+    for (int64_t i = 0; i < count; i++)
         sum += losses[i];
-    *(float *)call->out[LOSS] = count ? (float)(sum / (double)(call->node->loss->means ? count : 1)) : 0;
+    *(float *)call->out[LOSS] = (float)(sum / (double)divisor);
 }
 
 static void forward(const struct tide_call *call)
