@@ -293,15 +293,6 @@ static void count_phase(const struct passes *p, const struct tide_task *task, in
         phase->peak += phase->owned[part];
 }
 
-/* As a plan names it. */
-static enum tide_job_optimizer optimizer_of(const struct tide_optimizer *optimizer)
-{
-    return optimizer == &tide_optimizer_adamw8      ? TIDE_ADAMW_8BIT
-           : optimizer == &tide_optimizer_adafactor ? TIDE_ADAFACTOR
-           : optimizer == &tide_optimizer_sgd       ? TIDE_MOMENTUM
-                                                    : TIDE_ADAMW;
-}
-
 static bool has_program(const struct tide_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->program_count; i++)
@@ -322,12 +313,12 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
     job->model.vocabulary = task->vocabulary;
     job->dtype =
         tide_trainer_options(trainer)->settings.dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
-    job->optimizer = optimizer_of(tide_trainer_graph(trainer)->optimizer);
     job->batch = task->batch;
     job->sequence = task->sequence;
     job->accumulation = task->passes;
     job->checkpointing = tide_trainer_layout(trainer)->choices.recompute > 0;
     job->host = job->own = true;
+    job->own_optimizer = tide_trainer_graph(trainer)->optimizer->name;
 }
 
 /* Layouts leave gaps, and the room for sampling may be larger than what training needs: what is planned is

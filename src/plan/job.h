@@ -60,6 +60,7 @@ struct tide_job {
     bool held;     /* a variable holds the model's output until the next one is there */
     bool host;     /* on the processor: resident bytes of the process, not of a device */
     bool own;      /* not PyTorch's: `tidemark train`, laid out exactly */
+    const char *own_optimizer; /* then: what that calls it */
     struct tide_mistakes mistakes;
 };
 

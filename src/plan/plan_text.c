@@ -6,8 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* NULL: none. */
+static const char *optimizer_of(const struct tide_job *job)
+{
+    return job->task == TIDE_TASK_INFER ? NULL
+           : job->own                   ? job->own_optimizer
+                                        : tide_optimizer_names[job->optimizer];
+}
+
 void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
 {
+    const char *optimizer = optimizer_of(job);
     char more[192] = "";
     size_t used = 0;
     const struct {
@@ -29,8 +38,7 @@ void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
             used += (size_t)snprintf(more + used, sizeof more - used, "%s", extras[i].text);
     snprintf(out, size_of_out, "%s, %s, %lld x %lld, %s%s%s%s", job->model.name, tide_task_names[job->task],
              (long long)job->batch, (long long)job->sequence, tide_precision_names[job->dtype],
-             job->task == TIDE_TASK_INFER ? "" : ", ",
-             job->task == TIDE_TASK_INFER ? "" : tide_optimizer_names[job->optimizer], more);
+             optimizer ? ", " : "", optimizer ? optimizer : "", more);
 }
 
 static bool is_activation(enum tide_part part)
@@ -212,8 +220,7 @@ static void put_job(struct tide_json *json, const struct tide_job *job)
     tide_json_bool(json, "output_held", job->held);
     tide_json_text(json, "attention", job->eager ? "eager" : "sdpa");
     tide_json_bool(json, "checkpointing", job->checkpointing);
-    tide_json_text(json, "optimizer",
-                   job->task == TIDE_TASK_INFER ? NULL : tide_optimizer_names[job->optimizer]);
+    tide_json_text(json, "optimizer", optimizer_of(job));
     tide_json_bool(json, "reference", job->task == TIDE_TASK_GRPO && job->reference);
     tide_json_bool(json, "compiled", job->compiled);
     tide_json_integer(json, "processes", job->degree);

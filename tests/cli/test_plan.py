@@ -176,13 +176,12 @@ def test_the_own_runtime_is_laid_out_exactly(tidemark):
 
 
 def test_the_own_runtime_says_which_optimizer_and_how_much_trains(tidemark):
-    names = {"adamw": "adamw", "adamw8": "adamw-8bit", "adafactor": "adafactor", "sgd": "momentum"}
-    for optimizer, name in names.items():
+    for optimizer in "adamw", "adamw8", "adafactor", "sgd":
         words = ["--", "tidemark", "train", "lm", "--preset", "tiny", "--optimizer", optimizer]
         plan = tidemark("plan", "--json", *words).json
-        assert plan["job"]["optimizer"] == name
+        assert plan["job"]["optimizer"] == optimizer
         assert plan["trainable"] == plan["parameters"]
-        assert tidemark("plan", *words).out.splitlines()[0].endswith(f", fp32, {name}")
+        assert tidemark("plan", *words).out.splitlines()[0].endswith(f", fp32, {optimizer}")
     adapted = tidemark("plan", "--json", "--", "tidemark", "train", "lm", "--preset", "tiny", "--adapt", "lora:2").json
     assert 0 < adapted["trainable"] < adapted["parameters"] / 5
 
