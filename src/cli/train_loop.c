@@ -89,10 +89,13 @@ void tide_train_values_init(struct tide_train_values *values)
 static volatile sig_atomic_t stop_signal;
 static volatile int64_t stop_ns; /* when it came */
 static char stop_answer[160];    /* made beforehand: a handler may not print */
+static void (*abandon)(void);    /* of the task; may be NULL */
 
 static void on_stop(int number)
 {
     if (stop_signal) {
+        if (abandon)
+            abandon();
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -111,8 +114,9 @@ static bool hurries(void)
 }
 
 /* Who started it may have it ignore some: nohup, a shell's background. */
-static void listen_for_stop(bool bar, bool saves)
+static void listen_for_stop(const struct tide_task *task, bool bar, bool saves)
 {
+    abandon = task->kind->abandon;
     snprintf(stop_answer, sizeof stop_answer,
              "%stidemark: finishing the step%s; a second signal ends it at once\n", bar ? "\r\033[K" : "",
              saves ? " and saving it" : "");
@@ -342,7 +346,7 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
                                               .peak_share = NAN,
                                               .plan_bytes = (int64_t)tide_trainer_planned(trainer)};
     tide_train_view_init(&l.view, v->json);
-    listen_for_stop(l.view.bar, tide_trainer_options(trainer)->out);
+    listen_for_stop(tide_trainer_task(trainer), l.view.bar, tide_trainer_options(trainer)->out);
     int status = train(&l, err);
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)

@@ -490,6 +490,7 @@ static const struct tide_task_kind kind = {
     .write = write_file,
     .describe = describe,
     .free = free_grpo,
+    .abandon = tide_rewards_abandon,
 };
 
 struct tide_task *tide_grpo_new(const struct tide_grpo_options *options)

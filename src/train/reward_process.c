@@ -55,6 +55,9 @@ struct tide_reward_process {
     char piece[PIECE];
 };
 
+/* Of the command that was started last, while it is there; 0: none. */
+static volatile sig_atomic_t newest_group;
+
 /* ---- starting */
 
 static void close_end(int *fd)
@@ -127,9 +130,8 @@ static int start(struct tide_reward_process *p, const char *command)
         error = spawn(command, theirs, &p->pid);
     for (int i = 0; i < 3; i++)
         close_end(&theirs[i]);
-    if (error)
-        p->pid = 0;
-    else
+    newest_group = p->pid = error ? 0 : p->pid;
+    if (!error)
         p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* -1: an old kernel; we look from time to time */
     return error;
 }
@@ -179,6 +181,8 @@ static int put_down(struct tide_reward_process *p)
     if (!p->pid)
         return 0;
     kill(-p->pid, SIGKILL);
+    if (newest_group == p->pid)
+        newest_group = 0; /* from now on its number may be somebody else's */
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
         ;
     p->pid = 0;
@@ -187,6 +191,12 @@ static int put_down(struct tide_reward_process *p)
     close_end(&p->out);
     close_end(&p->err);
     return status;
+}
+
+void tide_rewards_abandon(void)
+{
+    if (newest_group)
+        kill(-newest_group, SIGKILL);
 }
 
 /* ---- its standard error */

@@ -14,7 +14,8 @@
  *
  * The command leads a process group of its own: keys of the terminal do not reach it. When the rewarder is
  * freed, its input ends; two seconds later, or as soon as it has ended, what is left of the group is killed.
- * Other descriptors are not inherited, and no child is left to be waited for.
+ * Other descriptors are not inherited, and no child is left to be waited for. Whoever dies without freeing it
+ * calls tide_rewards_abandon() before.
  *
  * tide_rewarder_command or _sums -> _check and _ask -> _free. Memory is taken when it is made,
  * tide_rewarder_bytes() in all, and does not grow. One thread at a time.
@@ -55,6 +56,9 @@ int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rew
 int tide_rewarder_sums(struct tide_rewarder **ret_rewarder, struct tide_err *err);
 
 void tide_rewarder_free(struct tide_rewarder *rewarder);
+
+/* Kills the command that was started last, if it is there, with its group. For a handler of signals. */
+void tide_rewards_abandon(void);
 
 size_t tide_rewarder_bytes(const struct tide_rewarder *rewarder);
 

@@ -73,6 +73,9 @@ struct tide_task_kind {
     /* Model and data, in lines for people. */
     void (*describe)(const struct tide_task *task, const struct tide_trainer *trainer, FILE *out);
     void (*free)(struct tide_task *task);
+    /* From a handler of signals, before the program dies of one: ends what would go on alone. NULL: nothing
+     * would. */
+    void (*abandon)(void);
 };
 
 struct tide_task {

@@ -21,6 +21,8 @@ for line in sys.stdin:
     print(json.dumps([text.count("a") / max(1, len(text)) for text in group["completions"]]), flush=True)
     print("answered", file=open(sys.argv[1], "a"), flush=True)
 """
+# Reads a question and never answers, nor sees that its input has ended.
+HANGING = "read line; echo $$ > asked; sleep 1000; echo '[]'"
 PROMPTS = 2
 LONG_ROLLOUT = ("--group", 512, "--new-tokens", 24, "--micro-batch", 16)
 # An update that takes long enough for a signal to come in it; with sanitizers a few epochs do.
@@ -115,3 +117,29 @@ def test_a_second_signal_ends_at_once(job, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
     assert not list((tmp_path / "run").glob("step-*"))
+
+
+def running(group):
+    """Processes of a group that have not ended."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_second_signal_ends_a_reward_command_that_hangs(job, tmp_path):
+    process = job.begin("--reward", HANGING, "--reward-timeout", "1000s", "--group", 2, "--new-tokens", 2)
+    asked = tmp_path / "asked"
+    wait_for(lambda: asked.exists() and asked.read_text().endswith("\n"))
+    group = int(asked.read_text())
+    job.after.callback(lambda: running(group) and os.killpg(group, signal.SIGKILL))
+    wait_for(lambda: len(running(group)) == 2)  # the shell, and what it waits for
+    process.send_signal(signal.SIGINT)
+    assert said_within(60, process).startswith("tidemark: finishing the step")
+    assert len(running(group)) == 2
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == -signal.SIGINT
+    wait_for(lambda: not running(group))
