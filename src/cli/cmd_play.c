@@ -39,7 +39,7 @@ static const struct tide_option options[] = {
     {0, "simulations", TIDE_OPTION_COUNT, offsetof(struct values, simulations), "N",
      "how many simulations the program runs for each move", NULL, 1, INT64_C(1) << 30},
     {0, "time", TIDE_OPTION_DURATION, offsetof(struct values, time_ns), "TIME",
-     "how long the program thinks about a move (2s, unless --simulations is given)", NULL, 0, 0},
+     "how long the program thinks about a move (2s, unless --simulations is given)", NULL, TIDE_NS_PER_MS, 0},
     {0, "side", TIDE_OPTION_CHOICE, offsetof(struct values, side), "SIDE",
      "whether you move first or second (first)", "first|second", 0, 0},
     {0, "save", TIDE_OPTION_TEXT, offsetof(struct values, save), "FILE",

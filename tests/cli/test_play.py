@@ -262,6 +262,7 @@ def test_the_option_limits_memory_where_the_manager_does_not(manager):
     (("play", "--rollouts", "--protocol", "gomocup", "--save", "a.psq"), "for the board"),
     (("play", "--rollouts", "--protocol", "uci"), "gomocup"),
     (("play", "--rollouts", "--simulations", "0"), "simulations"),
+    (("play", "--rollouts", "--time", "0s"), "at least 1 ms"),
     (("play", "--rollouts"), "needs a terminal"),
 ])
 def test_what_cannot_be_gets_one_sentence(tidemark, args, says):
