@@ -26,7 +26,7 @@ def model(binary, tmp_path_factory, plain_env):
     folder = tmp_path_factory.mktemp("model")
     (folder / "corpus.txt").write_text("abcd efgh abab cdcd\n" * 60)
     subprocess.run([binary, "train", "lm", "--data", folder / "corpus.txt", "--threads", "1", "--batch", "4", "--seq", "32",
-                    "--steps", "20", "--eval-every", "0", "--out", folder / "run"], env=plain_env, check=True)
+                    "--steps", "2", "--eval-every", "0", "--out", folder / "run"], env=plain_env, check=True)
     return folder / "run"
 
 
@@ -123,7 +123,7 @@ def test_the_kl_term_begins_at_nothing(grpo, asked):
 
 @pytest.mark.slow  # likewise
 def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
-    run = ("train", "grpo", "--threads", 1, "--beta", "0.1", "--json", "--report-every", 1)
+    run = ("train", "grpo", *SMALL, "--beta", "0.1", "--json", "--report-every", 1)
     made = lines(tidemark(*run, "--steps", 2, "--out", tmp_path / "run"))
     assert (tmp_path / "run" / "reference.safetensors").exists()
     assert abs(made[0]["kl"]) < 1e-9
@@ -135,7 +135,7 @@ def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
 
 
 def test_the_reference_moves_with_the_run(tidemark, tmp_path):
-    run = ("train", "grpo", "--threads", 1, "--beta", "0.1", "--steps")
+    run = ("train", "grpo", *SMALL, "--new-tokens", 1, "--beta", "0.1", "--steps")
     (tmp_path / "elsewhere").mkdir()
     assert tidemark(*run, 1, "--out", "run", cwd=tmp_path).code == 0
     away = tidemark(*run, 2, "--out", tmp_path / "run", "--resume", "auto", cwd=tmp_path / "elsewhere")
@@ -212,10 +212,10 @@ def test_a_budget_that_does_not_fit_says_what_would(grpo, asked, tmp_path):
     tight = (*asked, "--budget", "3M", "--group", 16, "--new-tokens", 32)
     result = grpo(*tight, "--micro-batch", 32)
     assert result.code == 2 and "--micro-batch" in result.err
-    made = lines(grpo(*tight, "--json", "--out", tmp_path / "run"))  # what nobody asked for gives way
+    made = lines(grpo(*tight, "--steps", 2, "--json", "--out", tmp_path / "run"))  # what nobody asked for gives way
     assert made[-1]["plan_bytes"] <= 3_000_000
-    chosen = json.loads((tmp_path / "run/step-00000003/state.json").read_text())["micro_batch"]
-    assert lines(grpo(*tight, "--json", "--micro-batch", chosen))[-1]["loss"] == made[-1]["loss"]
+    chosen = json.loads((tmp_path / "run/step-00000002/state.json").read_text())["micro_batch"]
+    assert lines(grpo(*tight, "--steps", 2, "--json", "--micro-batch", chosen))[-1]["loss"] == made[-1]["loss"]
     assert grpo(*asked, "--budget", "100M", "--dry-run").code == 0
 
 

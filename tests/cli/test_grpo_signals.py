@@ -50,7 +50,7 @@ class Job:
         (folder / "corpus.txt").write_text("abcd efgh abab cdcd\n" * 60)
         (folder / "reward.py").write_text(NOTING)
         (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": text}) + "\n" for text in ("ab", "cd ef", "h")))
-        self.command("lm", "--data", "corpus.txt", "--batch", 4, "--seq", 32, "--steps", 20, "--eval-every", 0, "--out", "model")
+        self.command("lm", "--data", "corpus.txt", "--batch", 4, "--seq", 32, "--steps", 2, "--eval-every", 0, "--out", "model")
 
     def command(self, *args):
         argv = [self.binary, "train", args[0], "--threads", "1", *(str(arg) for arg in args[1:])]
