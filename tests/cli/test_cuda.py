@@ -17,7 +17,8 @@ import pytest
 from heap_table import symbols, tables
 from recording import STEP, Recording
 
-pytestmark = pytest.mark.unsanitized  # the hook never is
+pytestmark = [pytest.mark.unsanitized,  # the hook never is
+              pytest.mark.xdist_group("cuda")]  # the driver is compiled once
 
 MIB = 1 << 20
 TENSOR_INTERVAL = 32 * 524288  # mean bytes between samples of tensors

@@ -12,6 +12,8 @@ import pytest
 import browser as browsers
 from recording import EPOCH, GAUGE, MIB, PHASE_BEGIN, PHASE_END, SECOND, STEP, Recording
 
+pytestmark = pytest.mark.xdist_group("report")  # the browser starts once
+
 MOST_BYTES = 2_000_000
 HOSTILE = [
     "<script>window.ran = 1</script>",

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("sample")  # its models are trained once
+
 TEXT = "the tide comes in and the tide goes out; "
 TRAIN = ("train", "lm", "--threads", 1, "--batch", 4, "--lr", "5e-3", "--warmup", 10)
 
