@@ -113,7 +113,10 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
     if (fit->tail <= 0 && rise <= 0)
         return tide_judging_say_level(j);
-    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise) && !is_brief(j))
+    /* Next to nothing; or so was the rise up to the bend, and what goes on more slowly does not matter. */
+    bool small = fit->tail <= before && !tide_judging_is_change(j, before * fit->k) &&
+                 !tide_judging_matters(j, fit->tail * (1 - fit->k));
+    if (fit->tail > 0 && before >= 0 && (small || !tide_judging_matters(j, rise)) && !is_brief(j))
         return decide_level(j);
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
