@@ -98,8 +98,7 @@ static double held_all_along(const struct tide_blaming *g, const struct tide_his
 /* Whether what is held for a while is the answer, and not what is kept. */
 static bool is_about_peaks(const struct tide_judged *worst)
 {
-    return worst->crest.epochs > 0 ||
-           (worst->live_known && worst->retention.live_is_flat && worst->retention.crest_rises);
+    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
 }
 
 /* What a site held before peaks rose: all along, where they rise from epoch to epoch; else at the most. */

@@ -66,6 +66,9 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
         .crest_last = quantile(&input->live, late, INFINITY, TIDE_RETENTION_CREST, scratch),
         .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
     r.crest_rises = r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
+    bool level = fmax(live.slope * length, live.growth_bytes) <= TIDE_RETENTION_LIVE * growth;
+    r.freed_again =
+        r.crest_rises && (r.live_is_flat || (level && r.crest_last - r.crest_first >= growth / 2));
     double kept = input->kept_last - input->kept_first;
     r.retains = r.live_is_flat && !r.crest_rises && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
                 !(kept < TIDE_RETENTION_KEPT * growth);

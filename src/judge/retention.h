@@ -36,7 +36,9 @@ struct tide_retention {
     double before_x;                /* up to where it was before the rise */
     bool live_is_flat;              /* the first of the four */
     bool crest_rises;               /* the second does not hold */
-    bool retains;                   /* all four: the verdict is TIDE_RETENTION */
+    bool freed_again; /* that is why memory rose: each step asks for more and gives it back. Either the first
+                         holds, or it does but for its interval and the crest explains half of the growth */
+    bool retains;     /* all four: the verdict is TIDE_RETENTION */
     bool fills; /* the first two, and nearly all memory is live, and not in managed heaps: what grows is pages
                    of memory that was taken before and is touched only now, a buffer that fills. It ends where
                    that memory does. */

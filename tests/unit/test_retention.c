@@ -134,6 +134,51 @@ static void a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retenti
     given_back_since(200); /* the first third has seen it already */
 }
 
+/* A trainer that went over all it had stored from step 13 on, as it was recorded: what it held at each look,
+ * in MB, but that looks meet the end of a step more or less closely: the interval of its level is wide. */
+static void looks_that_are_few_do_not_hide_what_each_step_asks_for(void **state)
+{
+    (void)state;
+    static const int at[] = {
+        1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  10, 11, 12, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13,
+        14, 14, 14, 14, 14, 14, 14, 14, 14, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 16, 16, 16, 16, 16, 16,
+        16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 18, 18, 18, 18, 18, 18, 18, 18, 18, 18, 18, 18,
+        18, 18, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20,
+        20, 21, 21, 21, 21, 21, 21, 21, 21, 21, 22, 22, 22, 22, 22, 22, 22, 22, 22, 23, 23, 23, 23, 23, 23,
+        23, 23, 24, 24, 24, 24, 24, 24, 24, 24, 24, 25, 25, 25, 25, 25, 25, 25, 25, 26, 26, 26, 26, 26, 26,
+        26, 26, 26, 27, 27, 27, 27, 27, 27, 27, 27, 27, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28};
+    static const int held[] = {
+        125, 125, 127, 120, 117, 117, 117, 117, 137, 129, 135, 117, 120, 117, 166, 224, 306, 383, 453, 405,
+        347, 307, 252, 195, 145, 117, 170, 312, 437, 400, 341, 288, 229, 178, 117, 195, 342, 444, 410, 358,
+        305, 246, 193, 146, 117, 247, 374, 431, 385, 333, 287, 227, 174, 118, 166, 310, 445, 377, 321, 259,
+        217, 164, 132, 121, 137, 230, 330, 428, 439, 394, 362, 323, 285, 244, 212, 167, 132, 118, 146, 257,
+        373, 449, 406, 336, 310, 261, 223, 167, 145, 118, 199, 264, 326, 433, 411, 365, 325, 271, 245, 203,
+        144, 118, 228, 367, 425, 369, 303, 241, 185, 118, 173, 323, 447, 381, 342, 280, 223, 205, 142, 131,
+        280, 424, 402, 339, 283, 217, 158, 118, 232, 388, 421, 363, 310, 248, 193, 130, 130, 261, 397, 408,
+        344, 286, 224, 176, 118, 172, 285, 422, 404, 345, 287, 231, 174, 118, 182, 325, 443, 385, 319, 257,
+        199, 132, 121, 276, 428, 436, 379, 317, 260, 198, 149, 116, 112, 71,  49};
+    size_t count = sizeof at / sizeof *at;
+    static double lives[MOST];
+    struct tide_err err;
+    struct tide_retention r = {0};
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = at[i];
+        ys[i] = at[i] < 13 ? 1.68e8 : 4.74e8;
+        lives[i] = 1e6 * (at[i] < 13 ? held[i] : fmax(held[i], 117 + at[i] * 37 % 97));
+    }
+    struct tide_verdict v = judge(input_of(count));
+    assert_int_equal(v.kind, TIDE_JUMP);
+    struct tide_retention_input input = {
+        .verdict = &v, .live = input_of(count), .kept_first = 0, .kept_last = 3e8};
+    input.live.bytes = lives;
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
+    assert_true(!r.live_is_flat && r.crest_rises && r.freed_again && !r.retains);
+    for (size_t i = 0; i < count; i++) /* a level that rises as much is none that is freed again */
+        lives[i] = 1e6 * (held[i] > 200 ? 400 : 110) + (at[i] < 13 ? 0 : 3e8);
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
+    assert_false(r.freed_again);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -159,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
         cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
+        cmocka_unit_test(looks_that_are_few_do_not_hide_what_each_step_asks_for),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -236,19 +236,19 @@ static void put_floor(struct tide_buf *b, const struct tide_judged *j, const str
 static void put_live(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_retention *r = &j->retention;
-    if (!r->live_is_flat) {
-        tide_buf_format(b, "what the program holds grew by %s, %.0f %% of that", TIDE_SIZE(r->live_growth),
-                        100 * r->live_growth / j->verdict.growth_bytes);
-        if (j->kept.free_bytes > 0)
-            tide_buf_format(b, "; malloc keeps %s free beside it", TIDE_SIZE(j->kept.free_bytes));
-        return;
-    }
-    if (r->crest_rises) {
+    if (r->freed_again) {
         tide_buf_format(
             b,
             "what the program holds rises within each step and is freed again: up to %s now, %s in "
             "the beginning",
             TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
+        return;
+    }
+    if (!r->live_is_flat) {
+        tide_buf_format(b, "what the program holds grew by %s, %.0f %% of that", TIDE_SIZE(r->live_growth),
+                        100 * r->live_growth / j->verdict.growth_bytes);
+        if (j->kept.free_bytes > 0)
+            tide_buf_format(b, "; malloc keeps %s free beside it", TIDE_SIZE(j->kept.free_bytes));
         return;
     }
     if (r->managed) {
@@ -325,7 +325,7 @@ static bool is_live_said(const struct tide_judged *j)
     const double explains = 0.8;
     bool partly = j->verdict.kind == TIDE_LEAK && j->retention.live_growth > 0 &&
                   j->retention.live_growth < explains * j->verdict.growth_bytes;
-    return j->live_known && (j->retention.live_is_flat || partly);
+    return j->live_known && (j->retention.live_is_flat || j->retention.freed_again || partly);
 }
 
 /* "+33.4 MiB per epoch (95 % interval 28.0 MiB..38.8 MiB), from 70 MiB to 370 MiB in 10 epochs" */
