@@ -105,14 +105,19 @@ static bool has_role(const struct tide_history *h, int64_t process, int64_t like
            !strcmp(h->processes[p].row.role, h->processes[l].row.role);
 }
 
-/* Whether the verdict is about a process, or about all, or that process grows by itself. */
-static bool is_accused(const struct tide_blaming *g, int64_t process)
+bool tide_blaming_is_about(const struct tide_blaming *g, int64_t process)
 {
     const struct tide_judged *worst = &g->a->judged[0];
-    enum tide_verdict_kind kind = worst->verdict.kind;
-    bool finding = kind == TIDE_LEAK || kind == TIDE_RETENTION || kind == TIDE_JUMP || kind == TIDE_PLATEAU;
     bool of_some = worst->process > 0 || worst->subject == TIDE_SUBJECT_ROLE;
-    if (!finding || !of_some || worst->process == process || has_role(g->h, process, worst->member))
+    return !of_some || worst->process == process || has_role(g->h, process, worst->member);
+}
+
+/* Whether a finding is about a process, or that process grows by itself. */
+static bool is_accused(const struct tide_blaming *g, int64_t process)
+{
+    enum tide_verdict_kind kind = g->a->judged[0].verdict.kind;
+    bool finding = kind == TIDE_LEAK || kind == TIDE_RETENTION || kind == TIDE_JUMP || kind == TIDE_PLATEAU;
+    if (!finding || tide_blaming_is_about(g, process))
         return true;
     for (size_t i = 1; i < g->a->count; i++) {
         const struct tide_judged *j = &g->a->judged[i];

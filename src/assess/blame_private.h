@@ -15,9 +15,13 @@ struct tide_blaming {
     const struct tide_blame_options *options;
     struct tide_blame *b;
     int64_t from_ns, to_ns; /* the stretch that is looked at: training, or between two steps */
+    int64_t rise_ns;        /* TIDE_BLAME_RISE: until then nothing had risen */
     int32_t phase;          /* TIDE_BLAME_PHASE: which of the history's names */
     struct tide_err *err;
 };
+
+/* Whether the verdict is about a process, or about all. */
+bool tide_blaming_is_about(const struct tide_blaming *blaming, int64_t process);
 
 /* Leaves the culprits that explain the growth that the verdict is about, with their shares of it, the largest
  * first. */

@@ -143,6 +143,49 @@ static void what_each_step_holds_more_of_is_the_culprit_of_a_jump(void **state)
     forget(blame, &answer);
 }
 
+/* Each step asks for more from look 150 on, as above. What is larger is not that: a file that is read before
+ * the first step, one that is written after the last, an evaluation in between, and another process. */
+static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py"),
+            other = add_process(&m, 101, id, "helper", "helper");
+    see_heap(&m, id);
+    see_heap(&m, other);
+    int64_t losses = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 123, "update"));
+    int64_t files = add_site(&m, id, TIDE_SITE_MMAP, line_of("train.py", 9, "load"));
+    int64_t evaluation = add_site(&m, id, TIDE_SITE_MMAP, line_of("train.py", 60, "evaluate"));
+    int64_t served = add_site(&m, other, TIDE_SITE_MMAP, line_of("helper.py", 3, "serve"));
+    for (int64_t i = 0; i < 313; i++) {
+        int64_t height = i % 3 ? (i < 150 ? 10 : 90) * MIB : 0, file = i < 10 || i >= 310 ? 400 * MIB : 0;
+        int64_t evaluated = i == 260 ? 300 * MIB : 0;
+        int64_t memory = (i < 150 ? 110 : 190) * MIB + file + evaluated;
+        if (i >= 10 && i < 310)
+            mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 2, memory + 600 * MIB);
+        sample(&m, id, memory);
+        sample(&m, other, 600 * MIB);
+        hold(&m, losses, height, 10);
+        hold(&m, files, file, 1);
+        hold(&m, evaluation, evaluated, 1);
+        hold(&m, served, (i % 2 ? 590 : i < 200 ? 100 : 300) * MIB, 10);
+        hold_in_all(&m, id, height + file + evaluated, 100 * 1024);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_JUMP);
+    struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = 10};
+    struct tide_blame *blame;
+    struct tide_err err;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->by, TIDE_BLAME_RISE);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[losses - 1]);
+    assert_true(blame->culprits[0].bytes == 80 * MIB);
+    assert_true(blame->culprits[0].share == 1);
+    forget(blame, &answer);
+}
+
 /* Three callers of one function that keeps what it hands out. */
 static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
 {
@@ -265,6 +308,7 @@ int main(void)
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
+        cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),
