@@ -351,11 +351,21 @@ static int take_healthy(struct tide_blaming *g)
     return 0;
 }
 
+/* Leaves out what explains next to nothing of a rise. */
+static void keep_rising(struct tide_blame *b)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->culprits[i].share >= TIDE_BLAME_LEAST_SHARE)
+            b->culprits[kept++] = b->culprits[i];
+    b->count = kept;
+}
+
 static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t count)
 {
     struct tide_blame *b = g->b;
-    bool growth = b->by == TIDE_BLAME_GROWTH;
-    size_t most = growth ? TIDE_BLAME_JUDGED : g->options->most;
+    bool growth = b->by == TIDE_BLAME_GROWTH, rise = b->by == TIDE_BLAME_RISE;
+    size_t most = growth || rise ? TIDE_BLAME_JUDGED : g->options->most;
     most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
     b->culprits = tide_arena_take(&b->arena, most + 1, sizeof *b->culprits);
     if (!b->culprits)
@@ -369,8 +379,6 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
         double whole = all[tide_site_is_on_device(&g->h->sites[list[i].site])];
         if (growth && list[i].bytes < LEAST_GROWTH)
             break;
-        if (b->by == TIDE_BLAME_RISE && list[i].bytes < TIDE_BLAME_LEAST_SHARE * whole)
-            continue;
         struct tide_culprit *c = &b->culprits[b->count];
         fill_culprit(g, &list[i], c);
         if (growth && judge_site(g, c))
@@ -387,9 +395,14 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
         if (take_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
             return -1;
         tide_blaming_hold(g);
-        if (b->count > g->options->most)
-            b->count = g->options->most;
     }
+    if (rise) {
+        if (tide_blaming_join(g))
+            return -1;
+        keep_rising(b);
+    }
+    if (b->count > g->options->most)
+        b->count = g->options->most;
     return 0;
 }
 

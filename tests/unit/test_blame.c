@@ -187,20 +187,25 @@ static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
 }
 
 /* Three callers of one function that keeps what it hands out. */
+static void add_callers(struct made *m, int64_t process, int64_t site[3])
+{
+    static const char *const callers[] = {"embed", "attend", "project"};
+    for (int i = 0; i < 3; i++) {
+        struct tide_frame frames[] = {
+            line_of("arena.py", 7, "chunk_new"), line_of("arena.py", 19, "arena_alloc"),
+            line_of("model.py", 10 + i, callers[i]), line_of("train.py", 50, "main")};
+        site[i] = add_stack(m, process, TIDE_SITE_MALLOC, frames, 4);
+    }
+}
+
 static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
 {
     (void)state;
     char text[4096], *at;
     struct made m = begin();
     int64_t id = add_process(&m, 100, 0, "python", "train.py"), site[3];
-    static const char *const callers[] = {"embed", "attend", "project"};
     see_heap(&m, id);
-    for (int i = 0; i < 3; i++) {
-        struct tide_frame frames[] = {
-            line_of("arena.py", 7, "chunk_new"), line_of("arena.py", 19, "arena_alloc"),
-            line_of("model.py", 10 + i, callers[i]), line_of("train.py", 50, "main")};
-        site[i] = add_stack(&m, id, TIDE_SITE_MALLOC, frames, 4);
-    }
+    add_callers(&m, id, site);
     for (int64_t i = 0; i < 300; i++) {
         mark(&m, id, TIDE_MARK_STEP, i, "");
         look(&m, 1, 100 * MIB + i * MIB);
@@ -221,6 +226,36 @@ static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
     assert_null(strstr(at + 1, "arena.py:7"));
     assert_non_null(strstr(at, "50 %  model.py:10 embed"));
     assert_non_null(strstr(at, "25 %  model.py:11 attend"));
+    forget(blame, &answer);
+}
+
+/* The same where it is freed again within each step. */
+static void so_are_those_of_a_rise(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py"), site[3];
+    see_heap(&m, id);
+    add_callers(&m, id, site);
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t height = i % 3 ? (i < 150 ? 10 : 90) * MIB : 0, memory = (i < 150 ? 110 : 190) * MIB;
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+        hold(&m, site[0], height / 2, 10);
+        hold(&m, site[1], height / 4, 10);
+        hold(&m, site[2], height / 4, 10);
+        hold_in_all(&m, id, height, 100 * 1024);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = 3};
+    struct tide_blame *blame;
+    struct tide_err err;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->by, TIDE_BLAME_RISE);
+    assert_int_equal(blame->count, 1);
+    assert_true(blame->culprits[0].bytes == 80 * MIB);
+    assert_int_equal(blame->culprits[0].caller_count, 3);
+    assert_true(blame->culprits[0].callers[0].share == 0.5);
     forget(blame, &answer);
 }
 
@@ -310,6 +345,7 @@ int main(void)
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
+        cmocka_unit_test(so_are_those_of_a_rise),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),
         cmocka_unit_test(call_sites_that_are_too_many_to_judge_are_said),
