@@ -132,12 +132,16 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
 {
     struct tide_level *levels = tide_arena_take(s->scratch, p->heap_count + 1, sizeof *levels);
     double *x, *bytes;
-    size_t moments;
+    size_t moments, count = p->heap_count;
     if (!levels)
         return -1;
-    for (size_t i = 0; i < p->heap_count; i++)
+    /* The last look may be at one that gives back its memory as it ends. */
+    size_t looks = p->row.ended_ns == TIDE_UNKNOWN ? 0 : tide_history_tick_from(s->h, p->row.ended_ns);
+    while (looks > 0 && count > 1 && p->heap[count - 1].t_ns >= s->h->ticks[looks - 1].t_ns)
+        count--;
+    for (size_t i = 0; i < count; i++)
         levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
-    size_t n = tide_assessing_series(s, s->scratch, levels, p->heap_count, p->heap[0].t_ns,
+    size_t n = tide_assessing_series(s, s->scratch, levels, count, p->heap[0].t_ns,
                                      tide_assessing_end(s, p), &x, &bytes, &moments);
     if (n == SIZE_MAX)
         return -1;

@@ -116,6 +116,32 @@ static void where_nothing_was_sampled_nothing_is_kept(void **state)
     tide_assessment_free(a);
 }
 
+/* It holds all that it grew by, and gives that back as it ends: what is read then is no part of the growth. */
+static void what_is_freed_at_the_end_was_held(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 48; i++) {
+        int64_t held = i < 47 ? i * 800 * 1024 : 0;
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 10 * MIB + held);
+        sample(&m, id, 10 * MIB + held);
+        hold_in_all(&m, id, 4 * MIB + held, 100 * 1024);
+    }
+    look(&m, 0, 0);
+    hold_in_all(&m, id, MIB, 100 * 1024); /* read after its death */
+    end_process(&m, id, 7, 0, "python", "train.py", 0);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(a->judged[0].live_known);
+    assert_true(a->judged[0].retention.live_growth > 0.95 * a->judged[0].verdict.growth_bytes);
+    assert_null(strstr(text, "% of that"));
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +150,7 @@ int main(void)
         cmocka_unit_test(an_allocator_keeps_what_was_given_back_to_it),
         cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
         cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),
+        cmocka_unit_test(what_is_freed_at_the_end_was_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
