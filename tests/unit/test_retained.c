@@ -35,6 +35,28 @@ static void a_buffer_that_a_line_of_the_program_made_fills(void **state)
     tide_assessment_free(a);
 }
 
+/* sort takes its memory at once and fills it with what it reads: all that is resident is held. */
+static void a_buffer_that_was_filled_is_not_looked_for_elsewhere(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "sort", "sort");
+    see_heap(&m, id);
+    int64_t buffer = add_site(&m, id, TIDE_SITE_MALLOC, line_of("sort.c", 1500, "initbuf"));
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t touched = (i < 100 ? i : 100) * MIB;
+        look(&m, 1, MIB / 4 + touched);
+        sample(&m, id, MIB / 4 + touched);
+        hold(&m, buffer, 100 * MIB, 1);
+        hold_in_all(&m, id, 100 * MIB, 100 * 1024);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_PLATEAU);
+    assert_non_null(strstr(text, "KiB not: pages of old blocks are touched only now\n"));
+    tide_assessment_free(a);
+}
+
 /* A collector's heap takes what it may need and fills it with what it will not give back. */
 static void a_heap_that_a_runtime_made_for_itself_leaks(void **state)
 {
@@ -116,6 +138,30 @@ static void where_nothing_was_sampled_nothing_is_kept(void **state)
     tide_assessment_free(a);
 }
 
+/* A process that is level has no news of its memory; of what it holds there is. */
+static void what_is_held_is_known_until_the_last_look(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "server", "server");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t memory = (i < 150 ? 110 : 190) * MIB;
+        look(&m, 1, memory);
+        if (i < 2 || i == 149 || i == 150)
+            sample(&m, id, memory);
+        hold_in_all(&m, id, i % 3 ? (i < 150 ? 10 : 90) * MIB : 0, 100 * 1024);
+    }
+    look(&m, 0, 0);
+    end_process(&m, id, 7, 0, "server", "server", 0);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_true(a->judged[0].retention.crest_rises);
+    assert_non_null(strstr(text, "rises for a while and is freed again: up to 90.0 MiB now, 10.0 MiB in"));
+    tide_assessment_free(a);
+}
+
 /* It holds all that it grew by, and gives that back as it ends: what is read then is no part of the growth. */
 static void what_is_freed_at_the_end_was_held(void **state)
 {
@@ -146,10 +192,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_that_a_line_of_the_program_made_fills),
+        cmocka_unit_test(a_buffer_that_was_filled_is_not_looked_for_elsewhere),
         cmocka_unit_test(a_heap_that_a_runtime_made_for_itself_leaks),
         cmocka_unit_test(an_allocator_keeps_what_was_given_back_to_it),
         cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
         cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),
+        cmocka_unit_test(what_is_held_is_known_until_the_last_look),
         cmocka_unit_test(what_is_freed_at_the_end_was_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

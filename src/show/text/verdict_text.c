@@ -239,9 +239,8 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     if (r->freed_again) {
         tide_buf_format(
             b,
-            "what the program holds rises within each step and is freed again: up to %s now, %s in "
-            "the beginning",
-            TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
+            "what the program holds rises %s and is freed again: up to %s now, %s in the beginning",
+            j->x_is_steps ? "within each step" : "for a while", TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
         return;
     }
     if (!r->live_is_flat) {
@@ -265,7 +264,8 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     if (r->not_live_bytes <= 0)
         tide_buf_text(b, "more than is resident: pages of old blocks are touched only now");
     else
-        tide_buf_format(b, "%s not", TIDE_SIZE(r->not_live_bytes));
+        tide_buf_format(b, "%s not%s", TIDE_SIZE(r->not_live_bytes),
+                        r->fills ? ": pages of old blocks are touched only now" : "");
 }
 
 static void put_kept(struct tide_buf *b, const struct tide_judged *j)
@@ -502,7 +502,8 @@ static void tell_live(struct tide_buf *b, const struct tide_judged *j, tide_evid
             "/proc/PID/fd): unmapping them does not free them");
     if (is_live_said(j)) {
         put_live(b, j);
-        if (r->live_is_flat && !r->crest_rises && !r->managed && r->not_live_bytes > 0 && !r->retains)
+        bool explained = r->crest_rises || r->managed || r->fills || r->retains;
+        if (r->live_is_flat && !explained && r->not_live_bytes > 0)
             tide_buf_text(b, ", and the allocator does not keep it: look for memory mapped past the C "
                              "library, stacks of threads that were never joined, shared memory, a driver, or "
                              "pages of an old block that are touched only now");
