@@ -4,7 +4,8 @@
  * Workers that are made anew in every epoch give back what they took, so no floor rises; but when every epoch
  * takes more than the one before, it is the peaks that will hit the limit. A line is fitted to the highest
  * value of each epoch. It counts when its slope is CREST_Z standard errors above zero, the rise matters
- * against the level, and the later half still rises. Without epochs the same is asked of processes that come
+ * against the level, and the later half still rises; of a floor that rose and stopped, when it is much more
+ * than that. Without epochs the same is asked of processes that come
  * and go.
  */
 #include "assess/assessment_private.h"
@@ -18,6 +19,7 @@ enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 static const double CREST_Z = 4;
 static const double MATTERS = 0.1; /* of the mean height: less is no finding */
 static const double LEAST_BYTES = 1 << 20;
+static const double ABOVE_FLOOR = 4;    /* times what a floor rose by that has stopped: less may be its own */
 static const double STILL = 0.3;        /* of the slope: what the later half must have */
 static const double LIVES_LEAST = 0.25; /* of the run: who lives as long is judged by itself */
 
@@ -141,6 +143,11 @@ static void find_generations(const struct tide_assessing *s, struct tide_judged 
         say_generations(s, j, bytes, NAN, n);
 }
 
+static bool has_stopped(enum tide_verdict_kind kind)
+{
+    return kind == TIDE_JUMP || kind == TIDE_PLATEAU;
+}
+
 static void find_crest(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double *where)
 {
     size_t n = crests_of(s, j, bytes, where);
@@ -148,11 +155,14 @@ static void find_crest(const struct tide_assessing *s, struct tide_judged *j, do
         find_generations(s, j, bytes);
     if (n < EPOCHS_LEAST)
         return;
-    bool rises = fit_crest(bytes, n, &j->crest);
+    struct tide_crest rise;
+    bool rises = fit_crest(bytes, n, &rise);
     if (j->passing) /* whatever a floor under them would say */
         say_generations(s, j, bytes, where[n - 1], n);
-    if (!rises)
+    if (!rises || (has_stopped(j->verdict.kind) &&
+                   rise.last_bytes - rise.first_bytes < ABOVE_FLOOR * j->verdict.growth_bytes))
         return;
+    j->crest = rise;
     name_phase(s, where[n - 1], j->crest.phase, sizeof j->crest.phase);
     j->verdict.kind = TIDE_SPIKES;
 }
@@ -221,7 +231,7 @@ int tide_assessing_crests(struct tide_assessing *s)
             j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
             continue;
         }
-        bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED;
+        bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED || has_stopped(kind);
         if (((process || j->subject == TIDE_SUBJECT_TREE) && level) || (role && (level || j->passing)))
             find_crest(s, j, bytes, where);
     }

@@ -461,6 +461,35 @@ static void peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_t
     tide_assessment_free(a);
 }
 
+/* A floor that takes one step, under a validation that needs more in every epoch, or the same. */
+static struct tide_assessment *judge_step_under_peaks(int64_t step, int64_t per_epoch, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t i = 0; i < 400; i++) {
+        int64_t memory = 12 * MIB + (i < 290 ? 0 : step) + (i % 20 < 3 ? 8 * MIB + i / 20 * per_epoch : 0);
+        if (i % 20 == 0)
+            mark(&m, id, TIDE_MARK_EPOCH, i / 20, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+    }
+    return finish(&m, text, size);
+}
+
+static void peaks_that_rise_are_more_than_one_small_step_of_the_floor(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = judge_step_under_peaks(MIB / 3, 8 * MIB, text, sizeof text);
+    assert_int_equal(a->judged[0].crest.epochs, 20);
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    tide_assessment_free(a);
+    a = judge_step_under_peaks(60 * MIB, 0, text, sizeof text); /* the step lifts the peaks of later epochs */
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_int_equal(a->judged[0].crest.epochs, 0);
+    tide_assessment_free(a);
+}
+
 static void peaks_of_workers_are_theirs_beside_a_large_parent(void **state)
 {
     (void)state;
@@ -513,6 +542,7 @@ int main(void)
         cmocka_unit_test(what_is_learnt_late_about_shared_pages_is_no_growth),
         cmocka_unit_test(a_neighbour_that_loads_the_same_library_is_no_growth),
         cmocka_unit_test(peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them),
+        cmocka_unit_test(peaks_that_rise_are_more_than_one_small_step_of_the_floor),
         cmocka_unit_test(peaks_of_workers_are_theirs_beside_a_large_parent),
         cmocka_unit_test(workers_that_rise_as_high_in_every_epoch_are_no_finding),
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
