@@ -105,12 +105,12 @@ struct finding {
     size_t in_phases, over;
     bool inside;
     size_t from, to; /* moments of the one that goes on */
-    double top;
-    int at_top; /* phase */
+    double top, under_top; /* its height, and the floor under that */
+    int at_top;            /* phase */
 };
 
-/* It is as high as this at moment i. */
-static void go_on(struct finding *s, size_t i, double height)
+/* It is as high as this over the floor at moment i. */
+static void go_on(struct finding *s, size_t i, double height, double floor)
 {
     if (!s->inside) {
         s->inside = true;
@@ -120,6 +120,7 @@ static void go_on(struct finding *s, size_t i, double height)
     s->to = i;
     if (height > s->top) {
         s->top = height;
+        s->under_top = floor;
         s->at_top = s->m->high_phase[i];
     }
 }
@@ -136,6 +137,15 @@ static void end(struct finding *s, bool returned)
     s->spikes.count++;
     s->spikes.returned += returned;
     s->inside = false;
+}
+
+/* It ends at these bytes, over this floor. Where the floor came up by more than memory came down, a step of
+ * the floor was seen in the window before its own, and no spike. */
+static void come_back(struct finding *s, double bytes, double floor)
+{
+    if (s->under_top + s->top - bytes < floor - s->under_top)
+        s->inside = false;
+    end(s, true);
 }
 
 int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
@@ -155,17 +165,17 @@ int tide_spikes_find(const struct tide_judge_input *input, const struct tide_mom
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        double most = floor_under(&w, m->x[i]) + tall; /* that is no spike */
+        double floor = floor_under(&w, m->x[i]), most = floor + tall; /* that is no spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
         was_low = was_low || began_low;
         if (began_low)
-            end(&s, true);
+            come_back(&s, m->first[i], floor);
         if (was_low && m->high[i] > most) {
-            go_on(&s, i, m->high[i] - most + tall);
+            go_on(&s, i, m->high[i] - floor, floor);
             above++;
         }
         if (ended_low)
-            end(&s, true);
+            come_back(&s, m->last[i], floor);
         was_low = was_low || ended_low;
     }
     end(&s, false);

@@ -156,6 +156,20 @@ static void one_jump_is_a_jump_where_it_was(void **state)
     assert_true(fabs(v.jump_bytes / 1e9 - 1) < 0.02);
 }
 
+/* The floor is known by windows. What lies between the step and the next of them is the step. */
+static void a_jump_is_no_spike(void **state)
+{
+    (void)state;
+    for (size_t at = 150; at < 190; at += 7) {
+        fill(400, 1e9, 0, 1e5);
+        for (size_t i = at; i < 400; i++)
+            ys[i] += 1e8;
+        struct tide_verdict v = judge(input_of(400));
+        assert_int_equal(v.kind, TIDE_JUMP);
+        assert_int_equal(v.spikes.count, 0);
+    }
+}
+
 /* A heap of 385 MiB that needed one block of 3 MiB more, from step 15 on. */
 static void a_jump_of_less_than_a_hundredth_is_flat(void **state)
 {
@@ -652,6 +666,7 @@ int main(void)
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
         cmocka_unit_test(one_jump_is_a_jump_where_it_was),
+        cmocka_unit_test(a_jump_is_no_spike),
         cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
