@@ -314,6 +314,8 @@ int tide_blaming_join(struct tide_blaming *g)
         for (size_t k = 1; k < count; k++)
             add_culprit(&all, &callers[k]);
         put_in_order(g, callers, count);
+        while (count > 1 && callers[count - 1].share < TIDE_BLAME_LEAST_SHARE)
+            count--;
         if (count > 1) {
             all.callers = callers;
             all.caller_count = count;

@@ -141,8 +141,8 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
         count--;
     for (size_t i = 0; i < count; i++)
         levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
-    size_t n = tide_assessing_series(s, s->scratch, levels, count, p->heap[0].t_ns,
-                                     tide_assessing_end(s, p), &x, &bytes, &moments);
+    size_t n = tide_assessing_series(s, s->scratch, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p),
+                                     &x, &bytes, &moments);
     if (n == SIZE_MAX)
         return -1;
     bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);

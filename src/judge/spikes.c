@@ -104,7 +104,7 @@ struct finding {
     int *phases; /* of those that have one */
     size_t in_phases, over;
     bool inside;
-    size_t from, to; /* moments of the one that goes on */
+    size_t from, to;       /* moments of the one that goes on */
     double top, under_top; /* its height, and the floor under that */
     int at_top;            /* phase */
 };

@@ -462,7 +462,8 @@ static void peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_t
 }
 
 /* A floor that takes one step, under a validation that needs more in every epoch, or the same. */
-static struct tide_assessment *judge_step_under_peaks(int64_t step, int64_t per_epoch, char *text, size_t size)
+static struct tide_assessment *judge_step_under_peaks(int64_t step, int64_t per_epoch, char *text,
+                                                      size_t size)
 {
     struct made m = begin();
     int64_t id = add_process(&m, 100, 0, "python", "train.py");

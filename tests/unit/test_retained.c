@@ -162,7 +162,8 @@ static void what_is_held_is_known_until_the_last_look(void **state)
     tide_assessment_free(a);
 }
 
-/* It holds all that it grew by, and gives that back as it ends: what is read then is no part of the growth. */
+/* It holds all that it grew by, and gives that back as it ends: what is read then is no part of the growth.
+ */
 static void what_is_freed_at_the_end_was_held(void **state)
 {
     (void)state;

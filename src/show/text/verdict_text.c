@@ -238,9 +238,9 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     const struct tide_retention *r = &j->retention;
     if (r->freed_again) {
         tide_buf_format(
-            b,
-            "what the program holds rises %s and is freed again: up to %s now, %s in the beginning",
-            j->x_is_steps ? "within each step" : "for a while", TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
+            b, "what the program holds rises %s and is freed again: up to %s now, %s in the beginning",
+            j->x_is_steps ? "within each step" : "for a while", TIDE_SIZE(r->crest_last),
+            TIDE_SIZE(r->crest_first));
         return;
     }
     if (!r->live_is_flat) {
