@@ -409,7 +409,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     struct tide_grpo *g = (struct tide_grpo *)task;
     int64_t right = 0, questions = last ? MANY_QUESTIONS : SOME_QUESTIONS,
             prompts = g->options.settings.prompts;
-    (void)trainer;
+    bool (*hurries)(void) = tide_trainer_options(trainer)->hurries;
     if (!g->sums)
         return 0;
     struct tide_rollout_request request = {.prompts = g->asked,
@@ -419,6 +419,8 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
                                            .rule = {.top_p = 1}};
     for (int64_t first = 0; first < questions; first += prompts) {
         char question[TIDE_GRPO_QUESTION + 1];
+        if (hurries && hurries()) /* what was known before stays */
+            return 0;
         request.prompt_count = questions - first < prompts ? questions - first : prompts;
         for (int64_t i = 0; i < request.prompt_count; i++) {
             int32_t *to = g->prompt_tokens + i * g->prompt_most;

@@ -143,3 +143,18 @@ def test_a_second_signal_ends_a_reward_command_that_hangs(job, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
     wait_for(lambda: not running(group))
+
+
+@pytest.mark.long
+def test_a_signal_ends_the_last_evaluation(binary, env, tmp_path):
+    """A thousand sums, one after another, take minutes: whoever stops then waits for seconds. All steps are done and saved."""
+    argv = [binary, "train", "grpo", "--preset", "large", "--steps", "1", "--group", "2", "--prompts-per-step", "1", "--new-tokens", "100",
+            "--threads", "1", "--out", "run"]
+    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(lambda: (tmp_path / "run" / "step-00000001").is_dir())
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=40)[1]
+        finally:
+            process.kill()
+    assert "a second signal ends it at once" in said and process.returncode == 0
