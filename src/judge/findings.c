@@ -188,6 +188,10 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->confidence = tide_judging_weight(j, level);
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
     double shown = fmax(fmax(TIDE_LEAK_Z * line->error[1], line->beta[1]), least_leak(j));
+    /* Nor would one have that comes down again as much as this floor did; or the rise beside a jump. */
+    shown = fmax(shown, tide_judging_retreat(j) / TIDE_LEAK_RETREAT);
+    if (j->best.model == TIDE_MODEL_JUMP_LINE)
+        shown = fmax(shown, j->best.tail + 2 * j->best.tail_error);
     j->v->detectable = shown / tide_judging_span(j);
 }
 

@@ -170,6 +170,19 @@ static void a_jump_is_no_spike(void **state)
     }
 }
 
+/* A leak under which a cache is given back, once: not called so, nor said to have been too small to show. */
+static void what_would_have_shown_is_no_less_than_what_did_not(void **state)
+{
+    (void)state;
+    for (double drop = 4; drop <= 16; drop += 2) {
+        fill(400, 0x1p30, 50 * 1024, 0.2 * 0x1p20);
+        for (size_t i = 200; i < 400; i++)
+            ys[i] -= drop * 0x1p20;
+        struct tide_verdict v = judge(input_of(400));
+        assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED || v.detectable > 50 * 1024);
+    }
+}
+
 /* A heap of 385 MiB that needed one block of 3 MiB more, from step 15 on. */
 static void a_jump_of_less_than_a_hundredth_is_flat(void **state)
 {
@@ -667,6 +680,7 @@ int main(void)
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
         cmocka_unit_test(one_jump_is_a_jump_where_it_was),
         cmocka_unit_test(a_jump_is_no_spike),
+        cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
         cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
