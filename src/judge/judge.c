@@ -139,20 +139,19 @@ static size_t first_mostly_up(const struct tide_moments *moments, size_t m, doub
     return habit ? m : first;
 }
 
-static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
+static double height_of_jump(const struct tide_fit *fit)
 {
-    static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
-    double height = fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
-    if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
-        return tide_judging_say_level(j);
-    if (!tide_judging_is_change(j, height) || height < TIDE_JUMP_SHARE * j->level)
-        return decide_level(j);
-    if (fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
-        fit->tail > TIDE_FLAT_Z * fit->tail_error) /* neither level before and after, nor surely a leak */
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-    j->v->kind = TIDE_JUMP;
-    j->v->shape = TIDE_SHAPE_STEP;
-    j->v->confidence = tide_judging_weight(j, jumps);
+    return fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
+}
+
+static bool is_jump(const struct tide_judging *j, double height)
+{
+    return tide_judging_is_change(j, height) && height >= TIDE_JUMP_SHARE * j->level;
+}
+
+static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *fit)
+{
+    double height = height_of_jump(fit);
     j->v->jump_bytes = height;
     size_t i = j->start; /* the first window behind the break */
     while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
@@ -167,6 +166,23 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     m = first_mostly_up(&j->moments, m, half);
     j->v->jump_x = j->moments.x[m];
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
+}
+
+static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
+{
+    static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
+    double height = height_of_jump(fit);
+    if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
+        return tide_judging_say_level(j);
+    if (!is_jump(j, height))
+        return decide_level(j);
+    if (fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
+        fit->tail > TIDE_FLAT_Z * fit->tail_error) /* neither level before and after, nor surely a leak */
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    j->v->kind = TIDE_JUMP;
+    j->v->shape = TIDE_SHAPE_STEP;
+    j->v->confidence = tide_judging_weight(j, jumps);
+    say_where_it_jumped(j, fit);
 }
 
 /* A rise that has stopped, or next to nothing: pages that a process touches here and there. */
@@ -208,6 +224,9 @@ static void decide(struct tide_judging *j)
         decide_rising(j, best);
     if (j->v->kind == TIDE_UNDECIDED)
         tide_judging_look_for_standstill(j);
+    if (j->v->kind == TIDE_UNDECIDED && best->model == TIDE_MODEL_JUMP_LINE &&
+        is_jump(j, height_of_jump(best)))
+        say_where_it_jumped(j, best); /* whatever else it does */
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
 }

@@ -170,6 +170,19 @@ static void a_jump_is_no_spike(void **state)
     }
 }
 
+/* Whether it leaks as well is not decided; that it jumped is. */
+static void a_jump_is_told_beside_what_is_undecided(void **state)
+{
+    (void)state;
+    fill(120, 1e7, 7000, 2e4);
+    for (size_t i = 60; i < 120; i++)
+        ys[i] += 1.8e8;
+    struct tide_verdict v = judge(input_of(120));
+    assert_int_equal(v.kind, TIDE_UNDECIDED);
+    assert_true(fabs(v.jump_bytes / 1.8e8 - 1) < 0.02);
+    assert_true(v.jump_x == 60);
+}
+
 /* A leak under which a cache is given back, once: not called so, nor said to have been too small to show. */
 static void what_would_have_shown_is_no_less_than_what_did_not(void **state)
 {
@@ -681,6 +694,7 @@ int main(void)
         cmocka_unit_test(one_jump_is_a_jump_where_it_was),
         cmocka_unit_test(a_jump_is_no_spike),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
+        cmocka_unit_test(a_jump_is_told_beside_what_is_undecided),
         cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),

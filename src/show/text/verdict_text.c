@@ -118,6 +118,20 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
         tide_buf_text(b, " (a cache as large as the data, not a leak)");
 }
 
+/* "+176 MiB at once, at step 60" */
+static void put_place_of_jump(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    bool between = v->jump_x - v->jump_after > 1 && !j->jump_mark[0] && j->x_is_steps;
+    tide_buf_format(b, "+%s at once, ", TIDE_SIZE(v->jump_bytes));
+    if (between)
+        tide_buf_format(b, "between %s and %s", PLACE(j, v->jump_after), PLACE(j, v->jump_x));
+    else
+        tide_buf_format(b, "at %s", PLACE(j, v->jump_x));
+    if (j->jump_mark[0])
+        tide_buf_format(b, " (%s)", j->jump_mark);
+}
+
 static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_verdict *v = &j->verdict;
@@ -147,8 +161,10 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
                         j->members, STRETCH(j, v->steps_needed));
         return;
     }
-    tide_buf_format(b, "not enough data to tell a leak from noise (%zu sample%s)", j->count,
-                    j->count == 1 ? "" : "s");
+    if (isfinite(v->jump_x))
+        put_place_of_jump(b, j);
+    tide_buf_format(b, "%snot enough data to tell a leak from noise (%zu sample%s)",
+                    isfinite(v->jump_x) ? "; beside that " : "", j->count, j->count == 1 ? "" : "s");
     if (!isfinite(v->steps_needed))
         return;
     if (j->x_is_steps)
@@ -191,15 +207,7 @@ static void put_spikes(struct tide_buf *b, const struct tide_judged *j, const st
 
 static void put_jump(struct tide_buf *b, const struct tide_judged *j)
 {
-    const struct tide_verdict *v = &j->verdict;
-    bool between = v->jump_x - v->jump_after > 1 && !j->jump_mark[0] && j->x_is_steps;
-    tide_buf_format(b, "+%s at once, ", TIDE_SIZE(v->jump_bytes));
-    if (between)
-        tide_buf_format(b, "between %s and %s", PLACE(j, v->jump_after), PLACE(j, v->jump_x));
-    else
-        tide_buf_format(b, "at %s", PLACE(j, v->jump_x));
-    if (j->jump_mark[0])
-        tide_buf_format(b, " (%s)", j->jump_mark);
+    put_place_of_jump(b, j);
     tide_buf_text(b, ", level before and after");
 }
 
