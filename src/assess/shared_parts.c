@@ -16,6 +16,8 @@
 static const double OWN = 0.9;     /* from this part on all of it is: a reading is later than RssShmem is */
 static const double TELLING = 0.5; /* of what is mapped at the most: readings of less are of its start */
 
+static const double MATTERS = 0.05; /* of a process: less of it is not worth judging it by readings alone */
+
 enum { READ_MOST = 256 }; /* readings that tell the part: the last ones */
 
 /* The largest of what processes map of shared memory at any time, and the largest but this. */
@@ -101,7 +103,10 @@ static void settle(struct tide_history_process *p, int64_t others_bytes)
     struct tide_history_shares *shares = &p->shares;
     bool news = shares->readings != p->smaps_count;
     double part = news ? find_part(p) : shares->part;
-    bool alone = (double)others_bytes < (1 - part) * (double)shares->most_bytes;
+    double not_its_own = (1 - part) * (double)shares->most_bytes;
+    int64_t now = p->point_count ? p->points[p->point_count - 1].rss_bytes : 0;
+    double size = (double)(now > p->row.peak_rss_bytes ? now : p->row.peak_rss_bytes);
+    bool alone = (double)others_bytes < not_its_own && not_its_own >= MATTERS * size;
     size_t first = news || alone != shares->alone ? 0 : shares->settled;
     if (alone && first < p->point_count)
         draw_lines(p, first);

@@ -537,6 +537,30 @@ static void judging_that_nobody_waits_for_can_be_stopped(void **state)
     assert_string_equal(err.text, "judging was stopped");
 }
 
+/* 256 KiB that it maps of shared memory, and one reading of which none was its own, as it ended: the process
+ * is judged at every look all the same. */
+static void a_little_shared_memory_does_not_hide_a_process(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, 100 * MIB + i * MIB);
+        put_sample(&m, (struct tide_sample){.process = id,
+                                            .anon_bytes = 100 * MIB + i * MIB,
+                                            .shmem_bytes = MIB / 4,
+                                            .asked_bytes = TIDE_UNKNOWN,
+                                            .mapped_bytes = TIDE_UNKNOWN});
+        if (i == 2 || i == 280)
+            read_shared(&m, id, 100 * MIB + i * MIB, 100 * MIB + i * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_PROCESS);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +585,7 @@ int main(void)
         cmocka_unit_test(hostile_names_are_escaped_everywhere),
         cmocka_unit_test(a_recording_of_two_looks_is_undecided),
         cmocka_unit_test(judging_that_nobody_waits_for_can_be_stopped),
+        cmocka_unit_test(a_little_shared_memory_does_not_hide_a_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
