@@ -380,7 +380,7 @@ TABLE = [
     ]),
     Case("004", "python3 cases/004/train.py", [
         Run("broken", "", broken_004, "--heap -i 100ms", {"blame": "tidemark blame -n 1 REC"}),
-        Run("one-group", "--groups-per-step 1 --steps 64", functools.partial(jump, step=25), "-i 100ms"),
+        Run("one-group", "--groups-per-step 1 --steps 40", functools.partial(jump, step=25), "-i 100ms"),
         Run("wrong", "--fix padding", wrong_004, "-i 100ms"),
         Run("right", "--fix per-group --steps 56", right_004, "-i 100ms", {"diff": "tidemark diff build/cases/004-broken.tide REC"}),
     ]),
