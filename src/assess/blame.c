@@ -78,79 +78,6 @@ static int find_phase(struct tide_blaming *g)
                          tide_history_name(g->h, g->phase, shown, sizeof shown));
 }
 
-/* The least that a site held between two times. */
-static double held_all_along(const struct tide_blaming *g, const struct tide_history_site *site,
-                             int64_t from_ns, int64_t to_ns)
-{
-    double least = tide_moment_live(g->h, site, from_ns, NULL);
-    for (size_t k = 0; k < site->point_count; k++)
-        if (site->points[k].t_ns > from_ns && site->points[k].t_ns <= to_ns)
-            least = fmin(least, fmax((double)site->points[k].live_bytes, 0));
-    return least;
-}
-
-/* Whether what is held for a while is the answer, and not what is kept. */
-static bool is_about_peaks(const struct tide_judged *worst)
-{
-    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
-}
-
-/* Whether a site may have a part in peaks that rise: those are of host memory. */
-static bool may_rise(const struct tide_blaming *g, const struct tide_history_site *site)
-{
-    return !tide_site_is_on_device(site) && tide_blaming_is_about(g, site->process);
-}
-
-/* The first epoch, where peaks rise from one to the next; else the last look but one before memory rose: what
- * sites hold is read after the memory of their process, and may have risen by then. */
-static int64_t begin_of_rise(const struct tide_blaming *g)
-{
-    const struct tide_judged *worst = &g->a->judged[0];
-    int64_t t_ns = g->from_ns;
-    for (size_t i = 0; worst->crest.epochs > 0 && i < g->h->mark_count; i++)
-        if (g->h->marks[i].kind == TIDE_MARK_EPOCH)
-            return g->h->marks[i].t_ns;
-    for (size_t i = 1; worst->crest.epochs == 0 && i < g->h->tick_count; i++)
-        if (tide_assess_x_of(g->a, g->h->ticks[i].t_ns) <= worst->retention.before_x)
-            t_ns = g->h->ticks[i - 1].t_ns;
-    return t_ns > g->from_ns ? t_ns : g->from_ns;
-}
-
-/* When what rises was at its peak: of epochs at the highest; else at what the verdict says is held now, which
- * is not the most there ever was, as while a file is read. */
-static int find_risen(const struct tide_blaming *g, int64_t *ret_t_ns)
-{
-    const struct tide_judged *worst = &g->a->judged[0];
-    double *changes = calloc(g->h->tick_count + 1, sizeof *changes), sum = 0, nearest = INFINITY;
-    if (!changes)
-        return tide_err_set(g->err, "not enough memory for %zu looks", g->h->tick_count);
-    for (size_t i = 0; i < g->h->site_count; i++)
-        if (may_rise(g, &g->h->sites[i]))
-            tide_moment_add_changes(g->h, &g->h->sites[i], changes);
-    for (size_t i = 0; i < g->h->tick_count; i++) {
-        int64_t t_ns = g->h->ticks[i].t_ns;
-        sum += changes[i];
-        double off = worst->crest.epochs > 0 ? -sum : fabs(worst->retention.crest_last - sum);
-        if (t_ns < g->rise_ns || t_ns > g->to_ns || !(off < nearest))
-            continue;
-        nearest = off;
-        *ret_t_ns = t_ns;
-    }
-    free(changes);
-    return 0;
-}
-
-/* What a site held before peaks rose: all along, where they rise from epoch to epoch; else at the most. */
-static double held_before_rise(const struct tide_blaming *g, const struct tide_history_site *site,
-                               int64_t at_ns)
-{
-    double least, most;
-    if (g->a->judged[0].crest.epochs > 0)
-        return held_all_along(g, site, g->rise_ns, at_ns);
-    tide_moment_extremes(site, g->from_ns, g->rise_ns, &least, &most);
-    return most;
-}
-
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
@@ -166,9 +93,7 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
         tide_moment_live(g->h, site, g->to_ns, ret_blocks);
         return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
     case TIDE_BLAME_RISE:
-        if (!may_rise(g, site))
-            return 0;
-        return tide_moment_live(g->h, site, at_ns, ret_blocks) - held_before_rise(g, site, at_ns);
+        return tide_blaming_rise(g, site, at_ns, ret_blocks);
     default:
         return tide_moment_live(g->h, site, at_ns, ret_blocks);
     }
@@ -434,11 +359,8 @@ static int blame(struct tide_blaming *g)
     for (int i = 0; b->by == TIDE_BLAME_PEAK && i < 2; i++)
         if (tide_moment_peak(g->h, i, &at_ns[i], g->err))
             return -1;
-    if (b->by == TIDE_BLAME_RISE) {
-        g->rise_ns = begin_of_rise(g);
-        if (find_risen(g, &at_ns[0]))
-            return -1;
-    }
+    if (b->by == TIDE_BLAME_RISE && tide_blaming_find_rise(g, &at_ns[0]))
+        return -1;
     for (size_t i = 0; i < g->h->site_count; i++) {
         const struct tide_history_site *site = &g->h->sites[i];
         list[i].site = i;
@@ -457,9 +379,9 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     if (!b)
         return tide_err_set(err, "not enough memory");
     tide_arena_init(&b->arena, (size_t)256 << 20);
-    b->by = options->by != TIDE_BLAME_VERDICT        ? options->by
-            : is_about_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
-                                                     : TIDE_BLAME_GROWTH;
+    b->by = options->by != TIDE_BLAME_VERDICT                  ? options->by
+            : tide_blaming_is_of_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
+                                                               : TIDE_BLAME_GROWTH;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);

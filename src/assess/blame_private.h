@@ -1,6 +1,7 @@
 /*
- * blame_private.h - one look for culprits in progress: what blame.c (which sites grow), accuse.c (which of
- * them explain what is accused) and holders.c (who holds it) share. Nothing else includes it.
+ * blame_private.h - one look for culprits in progress: what blame.c (which sites grow), rise.c (which hold
+ * more for a while), accuse.c (which of them explain what is accused) and holders.c (who holds it) share.
+ * Nothing else includes it.
  */
 #ifndef TIDE_BLAME_PRIVATE_H
 #define TIDE_BLAME_PRIVATE_H
@@ -29,6 +30,16 @@ void tide_blaming_accuse(struct tide_blaming *blaming);
 
 /* Makes one culprit of those that meet in one line, with the others as its callers. -1: no memory. */
 int tide_blaming_join(struct tide_blaming *blaming);
+
+/* Whether what is held for a while is the answer, and not what is kept. */
+bool tide_blaming_is_of_peaks(const struct tide_judged *worst);
+
+/* Fills rise_ns, and finds when what rises was at its peak. -1: no memory. */
+int tide_blaming_find_rise(struct tide_blaming *blaming, int64_t *ret_t_ns);
+
+/* By how much more a site held then than before the rise; 0: it has no part in it. */
+double tide_blaming_rise(const struct tide_blaming *blaming, const struct tide_history_site *site,
+                         int64_t at_ns, double *ret_blocks);
 
 /* Finds out who holds what the culprits allocate. */
 void tide_blaming_hold(struct tide_blaming *blaming);

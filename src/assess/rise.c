@@ -1,0 +1,82 @@
+/*
+ * rise.c - what sites hold more of at the peak than before, where memory rises for a while and is freed
+ * again.
+ */
+#include "assess/blame_private.h"
+#include "assess/moment.h"
+#include "assess/stacks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool tide_blaming_is_of_peaks(const struct tide_judged *worst)
+{
+    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
+}
+
+/* Whether a site may have a part in peaks that rise: those are of host memory. */
+static bool may_rise(const struct tide_blaming *g, const struct tide_history_site *site)
+{
+    return !tide_site_is_on_device(site) && tide_blaming_is_about(g, site->process);
+}
+
+/* The first epoch, where peaks rise from one to the next; else the last look but one before memory rose: what
+ * sites hold is read after the memory of their process, and may have risen by then. */
+static int64_t begin_of_rise(const struct tide_blaming *g)
+{
+    const struct tide_judged *worst = &g->a->judged[0];
+    int64_t t_ns = g->from_ns;
+    for (size_t i = 0; worst->crest.epochs > 0 && i < g->h->mark_count; i++)
+        if (g->h->marks[i].kind == TIDE_MARK_EPOCH)
+            return g->h->marks[i].t_ns;
+    for (size_t i = 1; worst->crest.epochs == 0 && i < g->h->tick_count; i++)
+        if (tide_assess_x_of(g->a, g->h->ticks[i].t_ns) <= worst->retention.before_x)
+            t_ns = g->h->ticks[i - 1].t_ns;
+    return t_ns > g->from_ns ? t_ns : g->from_ns;
+}
+
+/* When what rises was at its peak: of epochs at the highest; else at what the verdict says is held now, which
+ * is not the most there ever was, as while a file is read. */
+int tide_blaming_find_rise(struct tide_blaming *g, int64_t *ret_t_ns)
+{
+    g->rise_ns = begin_of_rise(g);
+    const struct tide_judged *worst = &g->a->judged[0];
+    double *changes = calloc(g->h->tick_count + 1, sizeof *changes), sum = 0, nearest = INFINITY;
+    if (!changes)
+        return tide_err_set(g->err, "not enough memory for %zu looks", g->h->tick_count);
+    for (size_t i = 0; i < g->h->site_count; i++)
+        if (may_rise(g, &g->h->sites[i]))
+            tide_moment_add_changes(g->h, &g->h->sites[i], changes);
+    for (size_t i = 0; i < g->h->tick_count; i++) {
+        int64_t t_ns = g->h->ticks[i].t_ns;
+        sum += changes[i];
+        double off = worst->crest.epochs > 0 ? -sum : fabs(worst->retention.crest_last - sum);
+        if (t_ns < g->rise_ns || t_ns > g->to_ns || !(off < nearest))
+            continue;
+        nearest = off;
+        *ret_t_ns = t_ns;
+    }
+    free(changes);
+    return 0;
+}
+
+/* What a site held before peaks rose: all along, where they rise from epoch to epoch; else at the most. */
+static double held_before_rise(const struct tide_blaming *g, const struct tide_history_site *site,
+                               int64_t at_ns)
+{
+    double least, most;
+    bool epochs = g->a->judged[0].crest.epochs > 0;
+    if (epochs)
+        tide_moment_range(g->h, site, g->rise_ns, at_ns, &least, &most);
+    else
+        tide_moment_extremes(site, g->from_ns, g->rise_ns, &least, &most);
+    return epochs ? least : most;
+}
+
+double tide_blaming_rise(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
+                         double *ret_blocks)
+{
+    if (!may_rise(g, site))
+        return 0;
+    return tide_moment_live(g->h, site, at_ns, ret_blocks) - held_before_rise(g, site, at_ns);
+}
