@@ -31,17 +31,24 @@ static bool stood_still_first(const struct tide_judging *j, const struct tide_fi
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
 
-/* Whether the floor ends far above where it began: whatever the best shape is, that is not level. */
+/* Whether the floor ends far above where it began: whatever the best shape is, that is not level. One that
+ * was up there before and came down to its beginning again has not risen: it was seen at a low first. */
 static bool has_risen(const struct tide_judging *j)
 {
     size_t n = tide_judging_points(j), tenth = n / 10 > 2 ? n / 10 : 2;
+    const double *y = j->y + j->start;
     double first = INFINITY,
            last = INFINITY; /* the lowest of each end: a bump that was kept does not count */
     for (size_t i = 0; i < tenth; i++) {
-        first = fmin(first, j->y[j->start + i]);
-        last = fmin(last, j->y[j->n - 1 - i]);
+        first = fmin(first, y[i]);
+        last = fmin(last, y[n - 1 - i]);
     }
-    return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST);
+    bool up = false, back = false;
+    for (size_t i = 0; i < n; i++) {
+        up = up || y[i] >= last;
+        back = back || (up && y[i] <= first);
+    }
+    return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST) && !back;
 }
 
 /* Whether the run is so short that a leak in it is still small. */
@@ -176,9 +183,13 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_level(j);
     if (!is_jump(j, height))
         return decide_level(j);
-    if (fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
-        fit->tail > TIDE_FLAT_Z * fit->tail_error) /* neither level before and after, nor surely a leak */
+    bool rises =
+        fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
+        fit->tail > TIDE_FLAT_Z * fit->tail_error; /* neither level beside the jump, nor surely a leak */
+    if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    if (rises)
+        j->v->detectable = (fit->tail + 2 * fit->tail_error) / tide_judging_span(j);
     j->v->kind = TIDE_JUMP;
     j->v->shape = TIDE_SHAPE_STEP;
     j->v->confidence = tide_judging_weight(j, jumps);

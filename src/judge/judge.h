@@ -97,7 +97,7 @@ struct tide_verdict {
     double limit_x, limit_x_low, limit_x_high; /* leak: where the peaks over the floor reach limit_bytes */
     double steps_needed;                       /* undecided: x units more that would settle it */
     double needed_for;                         /* undecided: the slope that they would settle */
-    double detectable; /* undecided, flat: smallest slope that this run would have shown */
+    double detectable; /* undecided, flat, jump with a rise beside it: smallest slope that would have shown */
     struct tide_spikes spikes;
 };
 

@@ -167,8 +167,10 @@
  * and no more than this share of them had been. */
 #define TIDE_JUMP_BEFORE 4
 #define TIDE_JUMP_HABIT  0.2
-/* One that is less than this share of the level is no finding. */
-#define TIDE_JUMP_SHARE 0.01
+/* One that is less than this share of the level is no finding. A rise beside it that is not surely a leak
+ * does not make it undecided if it comes to no more than this share of it. */
+#define TIDE_JUMP_SHARE  0.01
+#define TIDE_JUMP_BESIDE 0.05
 
 /* Retention: what the program holds explains at most this share of the growth, by the upper end of its
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
