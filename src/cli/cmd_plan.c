@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct values {
-    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
+    const char *model, *task, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
     int64_t batch, sequence, accumulation, generate, rank, processes;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
@@ -29,8 +29,6 @@ static const struct tide_option options[] = {
      NULL, 0, 0},
     {0, "task", TIDE_OPTION_CHOICE, AT(task), "TASK", "what the run does with the model (pretrain)",
      "pretrain|sft|lora|grpo|infer", 0, 0},
-    {0, "framework", TIDE_OPTION_CHOICE, AT(framework), "NAME", "which runtime trains (torch)",
-     "torch|tidemark", 0, 0},
     {0, "where", TIDE_OPTION_CHOICE, AT(where), "PLACE",
      "plan for a GPU, or for the CPU, where bytes are the resident memory of the process (gpu)", "gpu|cpu", 0,
      0},
@@ -96,6 +94,19 @@ static const struct tide_option options[] = {
     {0},
 };
 
+static const struct values usual = {.task = "pretrain",
+                                    .dtype = "fp32",
+                                    .attention = "sdpa",
+                                    .optimizer = "adamw",
+                                    .shard = "none",
+                                    .where = "gpu",
+                                    .loss = "hf",
+                                    .batch = 8,
+                                    .accumulation = 1,
+                                    .rank = 16,
+                                    .processes = 1,
+                                    .dropout = -1};
+
 static int job_of(const struct values *v, struct tide_job *job, struct tide_err *err)
 {
     tide_job_init(job);
@@ -150,38 +161,27 @@ static int answer_own(const struct values *v, int argc, char **argv, struct tide
     return status;
 }
 
+/* Whether an option was given that is for PyTorch's plan: the layout takes those of `train`. */
+static bool has_more_than_json(const struct values *v)
+{
+    struct values rest = *v;
+    rest.json = usual.json;
+    return memcmp(&rest, &usual, sizeof usual) != 0;
+}
+
 static int plan_own(const struct values *v, char **words, int count, struct tide_err *err)
 {
+    if (has_more_than_json(v)) {
+        tide_err_set(err, "plan: before '-- tidemark train', only --json can be given");
+        return tide_err_hint(
+            err, "give the options of `train`: tidemark plan -- tidemark train lm --optimizer sgd");
+    }
     int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
     if (count > skip && !strcmp(words[skip], "train"))
         return answer_own(v, count - skip, words + skip, err);
     tide_err_set(err, "plan: after '--', expected a 'tidemark train' command");
     return tide_err_hint(
         err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
-}
-
-static int own_preset(const struct values *v, struct tide_err *err)
-{
-    char batch[32], sequence[32], accumulate[32], budget[32];
-    bool path = strchr(v->model, '/') || strstr(v->model, ".json");
-    snprintf(batch, sizeof batch, "%lld", (long long)v->batch);
-    snprintf(sequence, sizeof sequence, "%lld", (long long)(v->sequence ? v->sequence : 64));
-    snprintf(accumulate, sizeof accumulate, "%lld", (long long)v->accumulation);
-    snprintf(budget, sizeof budget, "%lld", (long long)v->device_memory);
-    const char *words[16] = {"train",   "lm",      path ? "--config" : "--preset",
-                             v->model,  "--batch", batch,
-                             "--seq",   sequence,  "--accumulate",
-                             accumulate};
-    int count = 10;
-    if (!strcmp(v->dtype, "bf16")) {
-        words[count++] = "--dtype";
-        words[count++] = "bf16";
-    }
-    if (v->device_memory) {
-        words[count++] = "--budget";
-        words[count++] = budget;
-    }
-    return plan_own(v, (char **)words, count, err);
 }
 
 /* Exit code: 1 where it does not fit, 3 where nothing explains the number. */
@@ -225,24 +225,8 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         tide_err_set(err, "--model is missing");
         return tide_err_hint(err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
     }
-    if (!strcmp(v->framework, "tidemark"))
-        return own_preset(v, err);
     return job_of(v, &job, err) ? -1 : answer(v, &job, err);
 }
-
-static const struct values usual = {.task = "pretrain",
-                                    .framework = "torch",
-                                    .dtype = "fp32",
-                                    .attention = "sdpa",
-                                    .optimizer = "adamw",
-                                    .shard = "none",
-                                    .where = "gpu",
-                                    .loss = "hf",
-                                    .batch = 8,
-                                    .accumulation = 1,
-                                    .rank = 16,
-                                    .processes = 1,
-                                    .dropout = -1};
 
 const struct tide_command tide_command_plan = {
     .name = "plan",

@@ -170,9 +170,10 @@ def test_the_own_runtime_is_laid_out_exactly(tidemark):
         assert {"weights", "gradients", "optimizer", "attention", "mlp"} <= set(plan["at_peak"])
     table = tidemark("plan", "--", "tidemark", "train", "lm", "--preset", "tiny").out
     assert "at the peak" in table and "bytes, exactly" in table
-    assert tidemark("plan", "--framework", "tidemark", "--model", "tiny", "--batch", "4").code == 0
     refused = tidemark("plan", "--", "python", "train.py")
     assert refused.code == 2 and "expected a 'tidemark train' command" in refused.err
+    ignored = tidemark("plan", "--optimizer", "sgd", "--", "tidemark", "train", "lm", "--preset", "tiny")
+    assert ignored.code == 2 and "only --json can be given" in ignored.err
 
 
 def test_the_own_runtime_says_which_optimizer_and_how_much_trains(tidemark):
