@@ -31,12 +31,17 @@ static bool stood_still_first(const struct tide_judging *j, const struct tide_fi
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
 
-/* Whether the floor ends far above where it began: whatever the best shape is, that is not level. One that
- * was up there before and came down to its beginning again has not risen: it was seen at a low first. */
+/* Whether the floor ends far above where it began, but for what may be warm-up: whatever the best shape is,
+ * that is not level. One that was up there before and came down to its beginning again has not risen: it was
+ * seen at a low first. */
 static bool has_risen(const struct tide_judging *j)
 {
-    size_t n = tide_judging_points(j), tenth = n / 10 > 2 ? n / 10 : 2;
-    const double *y = j->y + j->start;
+    double edge = j->x[0] + TIDE_WARMUP_SHARE * (j->x[j->n - 1] - j->x[0]);
+    size_t from = j->start;
+    while (from + TIDE_FEWEST_WINDOWS < j->n && j->x[from] < edge)
+        from++;
+    size_t n = j->n - from, tenth = n / 10 > 2 ? n / 10 : 2;
+    const double *y = j->y + from;
     double first = INFINITY,
            last = INFINITY; /* the lowest of each end: a bump that was kept does not count */
     for (size_t i = 0; i < tenth; i++) {

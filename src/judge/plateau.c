@@ -50,6 +50,17 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
                              fit->beta[1] / tide_judging_span(j));
 }
 
+/* Whether the first points follow the rise of the fit. A step or two up do not, wherever they are. */
+static bool is_even(const struct tide_judging *j, const struct tide_fit *fit, size_t points, double rise)
+{
+    double square = 0;
+    for (size_t i = 0; i < points; i++) {
+        double off = j->y[i] - tide_fit_value(fit, j->u[i]);
+        square += off * off;
+    }
+    return sqrt(square / (double)points) <= TIDE_PASS_UNEVEN * rise;
+}
+
 /*
  * With items known, one pass over the data ends at items / items per step, and the question is put directly:
  * does growth up to there and level afterwards explain the floor? Then five points can be enough, because the
@@ -85,7 +96,7 @@ bool tide_judging_decide_one_pass(struct tide_judging *j)
     bool same_knee = !isfinite(free_knee->bic) ||
                      (knee >= tide_judging_x(j, low) - slack && knee <= tide_judging_x(j, high) + slack);
     if (!(rise > TIDE_CHANGE_NOISES * noise || t > TIDE_PASS_T) || rise < TIDE_CHANGE_SHARE * j->level ||
-        !level_after || !fits_better || !same_knee)
+        !level_after || !fits_better || !same_knee || !is_even(j, &fit, before, rise))
         return false;
     tide_judging_say_plateau(j, knee, before ? j->x[before - 1] : j->x[0], j->x[before],
                              tide_fit_value(&fit, 1), fit.beta[1] / tide_judging_span(j));

@@ -123,6 +123,8 @@
 #define TIDE_PASS_LINE 0.5
 #define TIDE_PASS_NEAR 0.1
 #define TIDE_PASS_T    12.0
+/* ... and by what share of the rise points before that end may be off an even rise, in the mean. */
+#define TIDE_PASS_UNEVEN 0.1
 
 /* A cache that fills early in a long run: looked for in this first share, at a rise of this share of the
  * level, over this many windows and this share of the run. */

@@ -187,6 +187,36 @@ static void a_jump_is_told_beside_what_is_undecided(void **state)
     }
 }
 
+/* A heap that is larger after each of the first two validations, and stops where the first pass over the data
+ * ends: it does not hold the data. */
+static void two_steps_up_are_no_pass_over_the_data(void **state)
+{
+    (void)state;
+    fill(240, 158e6, 0, 1e6);
+    for (size_t i = 0; i < 240; i++) {
+        xs[i] = 2 * (double)i;
+        if (i >= 13)
+            ys[i] = i < 26 ? 172.6e6 : 176.6e6;
+    }
+    struct tide_judge_input input = input_of(240);
+    input.items = 180;
+    input.items_per_step = 4;
+    assert_false(judge(input).one_pass);
+}
+
+/* Each validation leaves the heap at one of three sizes; before the first it is smaller. */
+static void a_floor_that_wanders_after_its_warm_up_is_level(void **state)
+{
+    (void)state;
+    static const double mb[] = {158,   164.1, 167.3, 162.7, 167.4, 169.1, 162.8, 169.1, 167.5, 167.5,
+                                167.5, 169.2, 167.6, 167.6, 167.6, 162.9, 167.6, 169.3, 167.6};
+    for (size_t i = 0; i < 190; i++) {
+        xs[i] = 2.5 * (double)i;
+        ys[i] = 1e6 * mb[i / 10];
+    }
+    assert_int_equal(judge(input_of(190)).kind, TIDE_FLAT);
+}
+
 /* A heap that most looks see full, and some while it is empty, the first of them among these. */
 static void a_floor_that_was_first_seen_at_a_low_has_not_grown(void **state)
 {
@@ -717,6 +747,8 @@ int main(void)
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
         cmocka_unit_test(a_jump_is_told_beside_what_is_undecided),
         cmocka_unit_test(a_floor_that_was_first_seen_at_a_low_has_not_grown),
+        cmocka_unit_test(two_steps_up_are_no_pass_over_the_data),
+        cmocka_unit_test(a_floor_that_wanders_after_its_warm_up_is_level),
         cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
