@@ -43,12 +43,13 @@ static struct whole leak_around(const struct tide_blaming *g, const struct tide_
     return own.per_x > 0 || !device ? own : shared;
 }
 
-/* By how much the host memory of a culprit's process jumped; 0: it did not. */
+/* By how much the host memory of a culprit's process jumped, whatever else it did; 0: it did not. */
 static double jump_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     for (size_t i = 0; i < g->a->count && !tide_site_is_on_device(c->site); i++) {
         const struct tide_judged *j = &g->a->judged[i];
-        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && j->verdict.kind == TIDE_JUMP)
+        bool jumped = j->verdict.kind == TIDE_JUMP || j->verdict.kind == TIDE_UNDECIDED;
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && jumped)
             return fmax(j->verdict.jump_bytes, 0);
     }
     return 0;

@@ -391,6 +391,16 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     return 0;
 }
 
+bool tide_blame_answers(const struct tide_blame *b, const struct tide_assessment *a)
+{
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    bool explained = false;
+    for (size_t i = 0; i < b->count; i++)
+        explained = explained || isfinite(b->culprits[i].share);
+    return kind == TIDE_LEAK || b->by == TIDE_BLAME_RISE ||
+           (explained && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
+}
+
 void tide_blame_free(struct tide_blame *blame_)
 {
     if (!blame_)

@@ -88,6 +88,10 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
                    struct tide_err *err);
 void tide_blame_free(struct tide_blame *blame);
 
+/* Whether the culprits are part of the answer, also where nobody asked for them: of a leak and of what rises
+ * they are; of a process that jumped or is undecided if one of them explains that. */
+bool tide_blame_answers(const struct tide_blame *blame, const struct tide_assessment *assessment);
+
 /* Of one of a culprit's callers, its line: the innermost that the others do not have; NULL: there is none.
  * Borrowed from the history. */
 const struct tide_frame *tide_culprit_caller(const struct tide_history *history,

@@ -18,10 +18,9 @@ static void print_line(const char *label, const char *text)
 }
 
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
- * culprit. Of a process that is undecided, or made a jump, the code may be clearer than the whole. */
+ * culprit. */
 static bool print_culprits(const struct tide_answer *answer)
 {
-    enum tide_verdict_kind kind = answer->assessment->judged[0].verdict.kind;
     struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
@@ -35,9 +34,7 @@ static bool print_culprits(const struct tide_answer *answer)
         print_line("culprit", err.text);
         return false;
     }
-    bool clear = blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
-    bool named = kind == TIDE_LEAK || blame->by == TIDE_BLAME_RISE ||
-                 (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
+    bool named = tide_blame_answers(blame, answer->assessment);
     if (named)
         tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
     else

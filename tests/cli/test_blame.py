@@ -165,6 +165,14 @@ def test_a_killed_program_still_has_its_culprit(heap, tidemark, script):
     assert ("<module>", line_of(program, "kept.append")) in frames_of(first, "train.py")
 
 
+def test_the_end_of_a_run_names_who_jumped_as_blame_does(heap, tidemark, build):
+    recording = heap(build / "workloads" / "jump")
+    named = [line for line in tidemark("blame", recording).out.splitlines() if line.startswith("  culprit")]
+    assert len(named) == 1 and "100 % of the jump" in named[0]
+    assert [line for line in heap.said.splitlines() if line.startswith("  culprit")] == named
+    assert f"next    tidemark blame {recording.name}" in heap.said
+
+
 def test_a_program_that_keeps_nothing_has_no_culprit(heap, tidemark, script):
     program = script("""
         import time

@@ -143,6 +143,36 @@ static void what_each_step_holds_more_of_is_the_culprit_of_a_jump(void **state)
     forget(blame, &answer);
 }
 
+/* Whether the process leaks as well is not decided. That it took a block at once is, and whose line did:
+ * that is part of the answer, also at the end of a run. */
+static void a_jump_has_its_culprit_beside_what_is_undecided(void **state)
+{
+    (void)state;
+    char text[4096];
+    static const int shake[] = {0, 6, 2, 7, 1, 5, 3, 0, 4, 2, 6, 1, 7};
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t block = add_site(&m, id, TIDE_SITE_MMAP, line_of("train.py", 25, "widen"));
+    for (int64_t i = 0; i < 120; i++) {
+        int64_t memory = 10 * MIB + i * 7000 + shake[i % 13] * 5000 + (i < 60 ? 0 : 14 * MIB);
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+        hold(&m, block, i < 60 ? 0 : 14 * MIB, 1);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    const struct tide_verdict *v = &answer.assessment->judged[0].verdict;
+    assert_int_equal(v->kind, TIDE_UNDECIDED);
+    assert_true(v->jump_bytes > 13 * MIB);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[block - 1]);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "100 % of the jump"));
+    assert_true(tide_blame_answers(blame, answer.assessment));
+    forget(blame, &answer);
+}
+
 /* Each step asks for more from look 150 on, as above. What is larger is not that: a file that is read before
  * the first step, one that is written after the last, an evaluation in between, and another process. */
 static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
@@ -343,6 +373,7 @@ int main(void)
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
+        cmocka_unit_test(a_jump_has_its_culprit_beside_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(so_are_those_of_a_rise),
