@@ -221,6 +221,7 @@ static int count_retained(struct retained *count, const struct tide_corpus_run *
                 0.3 * r->level + live_parts[part] * r->bytes[i] + working + wander + noise * scatter(&state);
         }
         struct tide_retention_input input = {.verdict = v,
+                                             .until_x = INFINITY,
                                              .live = {.x = r->x,
                                                       .bytes = live,
                                                       .count = r->count,

@@ -211,6 +211,13 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     return 0;
 }
 
+/* When the last step was over nobody said. Of a program that ended well it may have done something else by
+ * then, such as to save what it trained; of one that was killed that step is what matters most. */
+static double until(const struct tide_assessing *s, const struct tide_verdict *v)
+{
+    return s->axis.is_steps && s->h->exit_status == 0 ? nextafter(v->x_last, v->x_first) : INFINITY;
+}
+
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
                              struct tide_judged *j)
 {
@@ -224,7 +231,8 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         return status;
     }
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
-    struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
+    struct tide_retention_input input = {
+        .verdict = v, .until_x = until(s, v), .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
                     ? tide_assessing_no_memory(s->err)

@@ -27,6 +27,28 @@ static double quantile(const struct tide_judge_input *live, double from, double 
     return value;
 }
 
+/* In how many of the places between two x that many bytes are reached, as a share, and where last. */
+static double share_above(const struct tide_judge_input *live, double from, double to, double bytes,
+                          double *ret_last)
+{
+    size_t places = 0, above = 0;
+    double x = NAN;
+    bool is_above = false;
+    for (size_t i = 0; i < live->count; i++) {
+        if (live->x[i] < from || live->x[i] > to)
+            continue;
+        is_above = is_above && live->x[i] == x;
+        places += live->x[i] != x;
+        x = live->x[i];
+        if (is_above || live->bytes[i] < bytes)
+            continue;
+        is_above = true;
+        above++;
+        *ret_last = x;
+    }
+    return (double)above / (double)places;
+}
+
 /* Up to where memory had not risen: to a jump; else the first third of the way to a knee, or to the end. The
  * first third of the run may hold the whole rise, where that came early. */
 static double before_rise(const struct tide_verdict *v)
@@ -51,7 +73,8 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     /* What is live in the last third is its lower quartile: its floor would be low by the noise of sampling,
      * its median high where work in progress lasts for half of the time. */
     double usual = quantile(&input->live, late, INFINITY, 0.25, scratch);
-    if (isnan(usual))
+    double crest = quantile(&input->live, late, input->until_x, TIDE_RETENTION_CREST, scratch);
+    if (isnan(usual) || isnan(crest))
         return 0;
     double most = fmax(live.slope_high * length, live.growth_bytes);
     struct tide_retention r = {
@@ -63,8 +86,10 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
         .not_live_bytes = v->floor_last - usual,
         .before_x = before_rise(v),
         .crest_first = quantile(&input->live, v->start_x, before_rise(v), TIDE_RETENTION_CREST, scratch),
-        .crest_last = quantile(&input->live, late, INFINITY, TIDE_RETENTION_CREST, scratch),
+        .crest_last = crest,
+        .crest_x = NAN,
         .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    r.crest_share = share_above(&input->live, late, input->until_x, (r.crest_first + crest) / 2, &r.crest_x);
     r.crest_rises = r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
     bool level = fmax(live.slope * length, live.growth_bytes) <= TIDE_RETENTION_LIVE * growth;
     r.freed_again =

@@ -20,7 +20,8 @@
 
 struct tide_retention_input {
     const struct tide_verdict *verdict; /* on the process's memory */
-    struct tide_judge_input live;       /* what the program holds: x, bytes, count */
+    struct tide_judge_input live;       /* what the program holds: x in order, bytes, count */
+    double until_x;                     /* up to where it is surely training; INFINITY: to the end */
     double kept_first,
         kept_last;        /* free bytes of the allocator where growth began and at the end; NAN: unknown */
     double managed_bytes; /* of what is live at the end, heaps that a runtime made for itself and manages:
@@ -34,6 +35,8 @@ struct tide_retention {
     double not_live_bytes;                  /* floor of the process's memory less that */
     double crest_first, crest_last; /* what is live at the most, before the rise and in the last third */
     double before_x;                /* up to where it was before the rise */
+    double crest_share;             /* of the places in the last third, those half as high or more */
+    double crest_x;                 /* the last of them */
     bool live_is_flat;              /* the first of the four */
     bool crest_rises;               /* the second does not hold */
     bool freed_again; /* that is why memory rose: each step asks for more and gives it back. Either the first

@@ -162,6 +162,68 @@ static void what_is_held_is_known_until_the_last_look(void **state)
     tide_assessment_free(a);
 }
 
+/* Looks of one step, in every other of which the program holds that much. */
+static void step_and_free(struct made *m, int64_t id, int64_t number, int looks, int64_t memory, int64_t held)
+{
+    mark(m, id, TIDE_MARK_STEP, number, "");
+    for (int i = 0; i < looks; i++) {
+        look(m, 1, memory);
+        sample(m, id, memory);
+        hold_in_all(m, id, i % 2 ? held : 0, 100 * 1024);
+    }
+}
+
+static void end_well(struct made *m, int64_t id)
+{
+    struct tide_err err;
+    look(m, 0, 0);
+    end_process(m, id, 7, 0, "python", "train.py", 0);
+    ok(tide_writer_meta_integer(m->writer, TIDE_META_EXIT, 0, &err), &err);
+}
+
+/* From step 15 on each step asks for more and gives it back. Steps are shorter in the end, and what the
+ * program saves behind the last of them is not what it holds in a step. */
+static void what_is_held_behind_the_last_step_is_not_held_now(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 30; i++)
+        step_and_free(&m, id, i, i < 20 ? 8 : 2, (i < 15 ? 110 : 190) * MIB, (i < 15 ? 10 : 90) * MIB);
+    for (int i = 0; i < 6; i++) {
+        look(&m, 1, 500 * MIB);
+        sample(&m, id, 500 * MIB);
+        hold_in_all(&m, id, 400 * MIB, 100 * 1024);
+    }
+    end_well(&m, id);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_non_null(
+        strstr(text, "rises within each step and is freed again: up to 90.0 MiB now, 10.0 MiB in"));
+    tide_assessment_free(a);
+}
+
+/* One evaluation, in step 45, that took as long as five steps: not each step does that. */
+static void what_one_step_held_is_not_said_of_each(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 60; i++)
+        step_and_free(&m, id, i, i == 45 ? 10 : 2, (i < 45 ? 110 : 190) * MIB, (i == 45 ? 90 : 10) * MIB);
+    end_well(&m, id);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_non_null(
+        strstr(text, "holds rises for a while and is freed again: up to 90.0 MiB, last at step 45"));
+    assert_null(strstr(text, "within each step"));
+    tide_assessment_free(a);
+}
+
 /* It holds all that it grew by, and gives that back as it ends: what is read then is no part of the growth.
  */
 static void what_is_freed_at_the_end_was_held(void **state)
@@ -199,6 +261,8 @@ int main(void)
         cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
         cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),
         cmocka_unit_test(what_is_held_is_known_until_the_last_look),
+        cmocka_unit_test(what_is_held_behind_the_last_step_is_not_held_now),
+        cmocka_unit_test(what_one_step_held_is_not_said_of_each),
         cmocka_unit_test(what_is_freed_at_the_end_was_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static struct tide_retention beside_a_rise(double level, double part, double kep
     for (size_t i = 0; i < 1000; i++)
         lives[i] = level + part * 2e5 * (double)i + 1e6 * noise() + (i % 50 < 10 ? 5e8 : 0);
     struct tide_retention_input input = {
-        .verdict = &v, .live = input_of(1000), .kept_first = 0, .kept_last = kept};
+        .verdict = &v, .until_x = INFINITY, .live = input_of(1000), .kept_first = 0, .kept_last = kept};
     input.live.bytes = lives;
     *ret_known = tide_retention_judge(&input, &arena, &r, &err);
     assert_null(arena.newest);
@@ -116,7 +116,7 @@ static void given_back_since(size_t jump)
     struct tide_verdict v = judge(input_of(1000));
     assert_int_equal(v.kind, TIDE_JUMP);
     struct tide_retention_input input = {
-        .verdict = &v, .live = input_of(1000), .kept_first = 0, .kept_last = 2e8};
+        .verdict = &v, .until_x = INFINITY, .live = input_of(1000), .kept_first = 0, .kept_last = 2e8};
     input.live.bytes = lives;
     assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
     assert_true(r.live_is_flat && r.crest_rises && !r.retains);
@@ -169,7 +169,7 @@ static void looks_that_are_few_do_not_hide_what_each_step_asks_for(void **state)
     struct tide_verdict v = judge(input_of(count));
     assert_int_equal(v.kind, TIDE_JUMP);
     struct tide_retention_input input = {
-        .verdict = &v, .live = input_of(count), .kept_first = 0, .kept_last = 3e8};
+        .verdict = &v, .until_x = INFINITY, .live = input_of(count), .kept_first = 0, .kept_last = 3e8};
     input.live.bytes = lives;
     assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
     assert_true(!r.live_is_flat && r.crest_rises && r.freed_again && !r.retains);
@@ -187,7 +187,7 @@ static void retention_is_not_asked_of_what_did_not_rise(void **state)
     fill(1000, 4e9, 0, 5e6);
     struct tide_verdict v = judge(input_of(1000));
     struct tide_retention_input input = {
-        .verdict = &v, .live = input_of(1000), .kept_first = NAN, .kept_last = NAN};
+        .verdict = &v, .until_x = INFINITY, .live = input_of(1000), .kept_first = NAN, .kept_last = NAN};
     assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 0);
     fill(1000, 4e9, 2e5, 5e6);
     v = judge(input_of(1000));

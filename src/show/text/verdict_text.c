@@ -253,10 +253,16 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_retention *r = &j->retention;
     if (r->freed_again) {
-        tide_buf_format(
-            b, "what the program holds rises %s and is freed again: up to %s now, %s in the beginning",
-            j->x_is_steps ? "within each step" : "for a while", TIDE_SIZE(r->crest_last),
-            TIDE_SIZE(r->crest_first));
+        const double most = 0.5; /* of the steps, or of the looks */
+        bool often = r->crest_share > most;
+        tide_buf_format(b, "what the program holds rises %s and is freed again: up to %s",
+                        often && j->x_is_steps ? "within each step" : "for a while",
+                        TIDE_SIZE(r->crest_last));
+        if (often)
+            tide_buf_text(b, " now");
+        else
+            tide_buf_format(b, ", last at %s", PLACE(j, r->crest_x));
+        tide_buf_format(b, ", %s in the beginning", TIDE_SIZE(r->crest_first));
         return;
     }
     if (!r->live_is_flat) {
