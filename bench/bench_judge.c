@@ -250,6 +250,47 @@ static void print_retained(const struct retained *count)
     target("leaks called retention, half of them live", percent(count->retained[2], count->rose), 0, 1, "%");
 }
 
+/* Level runs, and those of them that are called a leak once one of the size that would have shown is added.
+ */
+struct shown {
+    size_t level[CORPUS_CLASSES], found[CORPUS_CLASSES];
+};
+
+static int count_shown(struct shown *count, const struct tide_corpus_run *r, struct tide_judge_input input,
+                       const struct tide_verdict *v, struct tide_arena *arena)
+{
+    if ((r->truth != TIDE_FLAT && r->truth != TIDE_SPIKES) ||
+        (v->kind != TIDE_FLAT && v->kind != TIDE_SPIKES))
+        return 0;
+    double *bytes = tide_arena_take(arena, r->count, sizeof *bytes);
+    struct tide_verdict leaking;
+    if (!bytes)
+        return -1;
+    for (size_t i = 0; i < r->count; i++)
+        bytes[i] = r->bytes[i] + v->detectable * r->x[i];
+    input.bytes = bytes;
+    if (tide_judge(&input, arena, &leaking, NULL))
+        return -1;
+    count->level[r->class]++;
+    count->found[r->class] += leaking.kind == TIDE_LEAK;
+    return 0;
+}
+
+static void print_shown(const struct shown *count)
+{
+    size_t level = 0, found = 0;
+    for (int c = 0; c < CORPUS_CLASSES; c++) {
+        level += count->level[c];
+        found += count->found[c];
+    }
+    printf("\n");
+    target("leaks that would have shown and do", percent(found, level), 90, 100, "%");
+    for (int c = 0; c < CORPUS_CLASSES; c++)
+        if (count->level[c])
+            printf("    %-42s %8.2f %%\n", tide_corpus_class_name((enum tide_corpus_class)c),
+                   percent(count->found[c], count->level[c]));
+}
+
 static void time_a_million(struct tide_arena *arena)
 {
     enum { N = 1000000 };
@@ -287,6 +328,7 @@ int main(int argc, char **argv)
     struct tide_arena arena;
     tide_arena_init(&arena, (size_t)256 << 20);
     struct retained retained = {0};
+    struct shown shown = {0};
     const char *trace = getenv("BENCH_JUDGE_TRACE");
     for (size_t n = 0; n < runs; n++) {
         struct tide_arena_mark mark = tide_arena_mark(&arena);
@@ -304,7 +346,7 @@ int main(int argc, char **argv)
         if (tide_judge(&input, &arena, &v, NULL))
             return 2;
         count_run(b, &r, &v);
-        if (count_retained(&retained, &r, &v, n, &arena))
+        if (count_retained(&retained, &r, &v, n, &arena) || count_shown(&shown, &r, input, &v, &arena))
             return 2;
         if (trace && v.kind != r.truth && v.kind != r.also_right)
             printf("run %zu %s %s: truth %s, said %s/%s slope %.3g truth %.3g\n", n,
@@ -334,6 +376,7 @@ int main(int argc, char **argv)
     target("median error of a knee, of the run", 100 * tide_median(b->knee_errors, b->knee_count), 0, 5, "%");
     judge_published(&arena);
     print_retained(&retained);
+    print_shown(&shown);
     time_a_million(&arena);
     tide_arena_release(&arena);
     free(b->errors);

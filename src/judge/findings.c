@@ -180,6 +180,17 @@ void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail
     v->detectable = (TIDE_LEAK_Z * tail_error) / span;
 }
 
+/* How far the floor goes up and down. */
+static double range(const struct tide_judging *j)
+{
+    double lowest = INFINITY, highest = -INFINITY;
+    for (size_t i = j->start; i < j->n; i++) {
+        lowest = fmin(lowest, j->y[i]);
+        highest = fmax(highest, j->y[i]);
+    }
+    return highest - lowest;
+}
+
 void tide_judging_say_level(struct tide_judging *j)
 {
     static const bool level[TIDE_MODELS] = {[TIDE_MODEL_FLAT] = true};
@@ -187,11 +198,8 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->shape = TIDE_SHAPE_LEVEL;
     j->v->confidence = tide_judging_weight(j, level);
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double shown = fmax(fmax(TIDE_LEAK_Z * line->error[1], line->beta[1]), least_leak(j));
-    /* Nor would one have that comes down again as much as this floor did; or the rise beside a jump. */
-    shown = fmax(shown, tide_judging_retreat(j) / TIDE_LEAK_RETREAT);
-    if (j->best.model == TIDE_MODEL_JUMP_LINE)
-        shown = fmax(shown, j->best.tail + 2 * j->best.tail_error);
+    double surely = fmax(TIDE_LEAK_Z * line->error[1], least_leak(j));
+    double shown = surely + TIDE_SHOWN_RANGES * fmax(range(j), j->least_noise);
     j->v->detectable = shown / tide_judging_span(j);
 }
 

@@ -86,6 +86,9 @@
 #define TIDE_FLAT_LEAST_BRIEF (64.0 * 1024) /* bytes */
 /* A floor that ends this share of its level above where it began is not called flat. */
 #define TIDE_LEVEL_RISE 0.05
+/* A leak would have shown if it comes to so many times the range of the floor, over what is sure and matters:
+ * less may be bent by the floor's own ups and downs into another shape. */
+#define TIDE_SHOWN_RANGES 6.0
 /* Undecided: the growth over the run, as a share of the level, whose decision is forecast. */
 #define TIDE_MATTERS_SHARE 0.01
 
