@@ -193,8 +193,9 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         fit->tail > TIDE_FLAT_Z * fit->tail_error; /* neither level beside the jump, nor surely a leak */
     if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(tide_judging_freedom(j, fit)) * fit->tail_error;
     if (rises)
-        j->v->detectable = (fit->tail + 2 * fit->tail_error) / tide_judging_span(j);
+        j->v->slope_high = (fit->tail + wide) / tide_judging_span(j);
     j->v->kind = TIDE_JUMP;
     j->v->shape = TIDE_SHAPE_STEP;
     j->v->confidence = tide_judging_weight(j, jumps);

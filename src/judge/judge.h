@@ -83,7 +83,8 @@ struct tide_verdict {
     double floor_last;
     double peak;                         /* largest value seen */
     double growth_bytes;                 /* of the floor, start_x to x_last */
-    double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval */
+    double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: the upper
+                                            end alone, of a rise beside it */
     double slowed_x;                     /* leak: where it became slower than it had been before */
     double knee_x, knee_low, knee_high;  /* plateau */
     double ceiling_bytes;                /* plateau: where it levels off */
@@ -97,7 +98,7 @@ struct tide_verdict {
     double limit_x, limit_x_low, limit_x_high; /* leak: where the peaks over the floor reach limit_bytes */
     double steps_needed;                       /* undecided: x units more that would settle it */
     double needed_for;                         /* undecided: the slope that they would settle */
-    double detectable; /* undecided, flat, jump with a rise beside it: smallest slope that would have shown */
+    double detectable;                         /* undecided, flat: slope that would have shown */
     struct tide_spikes spikes;
 };
 

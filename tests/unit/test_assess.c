@@ -244,6 +244,28 @@ static void what_a_process_gives_back_as_it_ends_is_no_training(void **state)
     tide_assessment_free(a);
 }
 
+/* Beside a jump no rise of a few per cent of it is called a leak: none is said to have shown. */
+static void a_rise_beside_a_jump_is_said_with_what_it_is_at_the_most(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t i = 0; i < 120; i++) {
+        int64_t shake = i * i * 7919 % 997 * 400;
+        int64_t memory = 10 * MIB + i * 7000 + shake + (i < 60 ? 0 : 170 * MIB);
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_non_null(strstr(text, "; beside it at most "));
+    assert_null(strstr(text, "would have shown"));
+    assert_true(a->judged[0].verdict.slope_high > 7000);
+    tide_assessment_free(a);
+}
+
 /* A process of which only the end is to be seen has no memory any more. */
 static void sample_dying(struct made *m, int64_t process)
 {
@@ -564,6 +586,7 @@ static void a_little_shared_memory_does_not_hide_a_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rise_beside_a_jump_is_said_with_what_it_is_at_the_most),
         cmocka_unit_test(what_is_learnt_late_about_shared_pages_is_no_growth),
         cmocka_unit_test(a_neighbour_that_loads_the_same_library_is_no_growth),
         cmocka_unit_test(peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them),

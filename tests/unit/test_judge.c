@@ -171,7 +171,7 @@ static void a_jump_is_no_spike(void **state)
 }
 
 /* Whether it leaks as well is not decided; that it jumped is. A rise of next to nothing beside the jump does
- * not take its name away, and what would have shown is then no less than that rise. */
+ * not take its name away: what it is at the most is said. */
 static void a_jump_is_told_beside_what_is_undecided(void **state)
 {
     (void)state;
@@ -183,7 +183,8 @@ static void a_jump_is_told_beside_what_is_undecided(void **state)
         assert_int_equal(v.kind, height > 1e8 ? TIDE_JUMP : TIDE_UNDECIDED);
         assert_true(fabs(v.jump_bytes / height - 1) < 0.02);
         assert_true(v.jump_x == 60);
-        assert_true(height < 1e8 || v.detectable > 7000);
+        assert_true(height < 1e8 || (v.slope_high > 7000 && v.slope_high < 14000));
+        assert_true(height < 1e8 || isnan(v.detectable));
     }
 }
 

@@ -178,18 +178,13 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
         tide_buf_text(b, "it");
 }
 
-static void put_detectable(struct tide_buf *b, const struct tide_judged *j, const char *leak)
-{
-    tide_buf_format(b, "%s above %s per %s would have shown", leak,
-                    TIDE_SIZE(fmax(j->verdict.detectable, 0.1)), per(j)); /* below 0.1 it would say 0.0 B */
-}
-
 static void put_level(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
     tide_buf_format(b, "the floor stays at %s", TIDE_SIZE(v->floor_last));
     if (isfinite(v->detectable) && v->detectable > 0)
-        put_detectable(b, j, "; a leak");
+        tide_buf_format(b, "; a leak above %s per %s would have shown", TIDE_SIZE(fmax(v->detectable, 0.1)),
+                        per(j)); /* below 0.1 it would say 0.0 B */
 }
 
 /* "12 of about +4.1 GiB, all in phase "validation", all back to the floor" */
@@ -213,8 +208,8 @@ static void put_spikes(struct tide_buf *b, const struct tide_judged *j, const st
 static void put_jump(struct tide_buf *b, const struct tide_judged *j)
 {
     put_place_of_jump(b, j);
-    if (isfinite(j->verdict.detectable))
-        put_detectable(b, j, "; beside it a leak");
+    if (isfinite(j->verdict.slope_high))
+        tide_buf_format(b, "; beside it at most %s more per %s", TIDE_SIZE(j->verdict.slope_high), per(j));
     else
         tide_buf_text(b, ", level before and after");
 }
