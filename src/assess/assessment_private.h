@@ -77,6 +77,9 @@ int tide_assessing_rows(struct tide_assessing *s);
 
 /* Judges the sums over the processes of each role and of the tree. -1: no memory. (sums.c) */
 int tide_assessing_sums(struct tide_assessing *s);
+/* What counts with a process at a look, once these are judged: a page that several share counts once. */
+double tide_assessing_own(const struct tide_assessing *s, size_t process,
+                          const struct tide_history_point *point);
 /* Takes back what is said of a sum and of none of its processes, once all are judged: a sum leaks only if
  * they explain it, and retains, or fills what it has, if they do. */
 void tide_assessing_explain_sums(struct tide_assessing *s);

@@ -73,7 +73,7 @@ static size_t generations_of(const struct tide_assessing *s, const struct tide_j
             continue;
         bytes[n] = 0;
         for (size_t k = 0; k < p->point_count; k++)
-            bytes[n] = fmax(bytes[n], (double)p->points[k].private_bytes);
+            bytes[n] = fmax(bytes[n], tide_assessing_own(s, i, &p->points[k]));
         n++;
     }
     return n;

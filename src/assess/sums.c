@@ -92,8 +92,8 @@ static void find_rests(struct tide_assessing *s, const struct sum *sum)
     }
 }
 
-static double own_bytes(const struct tide_assessing *s, size_t process,
-                        const struct tide_history_point *point)
+double tide_assessing_own(const struct tide_assessing *s, size_t process,
+                          const struct tide_history_point *point)
 {
     return fmax((double)point->private_bytes + s->rest[process], 0);
 }
@@ -136,7 +136,7 @@ static void add_changes(const struct tide_assessing *s, const struct sum *sum, s
     for (size_t i = 0; i < (bytes ? p->point_count : 1) && p->points[i].t_ns < ended; i++) {
         while (at < h->tick_count && h->ticks[at].t_ns < p->points[i].t_ns)
             at++;
-        double now = bytes ? own_bytes(s, process, &p->points[i]) : 1;
+        double now = bytes ? tide_assessing_own(s, process, &p->points[i]) : 1;
         change[at - sum->from] += now - level;
         level = now;
     }
@@ -305,7 +305,7 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
         bool before = p->row.began_ns <= from_ns, after = tide_assessing_end(s, p) >= to_ns;
         const struct tide_history_point *point = tide_history_point_at(p, before ? from_ns : to_ns);
         if (before != after && point && is_member(h, sum, p))
-            e.more += (after ? 1 : -1) * own_bytes(s, i, point);
+            e.more += (after ? 1 : -1) * tide_assessing_own(s, i, point);
     }
     return e;
 }

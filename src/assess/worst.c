@@ -137,24 +137,31 @@ void tide_assessing_rank(struct tide_assessment *a)
     a->judged[0] = first;
 }
 
-static double now_counted(const struct tide_history_process *p, double *ret_rss)
+/* What a process had last, and how much of that counts with it. */
+static double now_counted(const struct tide_assessing *s, size_t process, double *ret_rss)
 {
-    const struct tide_history_point *last = p->point_count ? &p->points[p->point_count - 1] : NULL;
-    *ret_rss = last ? (double)last->rss_bytes : 0;
-    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
+    const struct tide_history_process *p = &s->h->processes[process];
+    const struct tide_history_point *last = &p->points[p->point_count - 1];
+    *ret_rss = (double)last->rss_bytes;
+    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes
+                          : tide_assessing_own(s, process, last);
 }
 
-/* Who was there towards the end of the steps, if there are any, beside the worst; not everyone who ever was.
- * A program takes its time to end, on a busy machine a long one, without its helpers. */
+/* Who was there at one look towards the end of the steps, if there are any, beside the worst; not everyone
+ * who ever was. A program takes its time to end, on a busy machine a long one, without its helpers. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     int64_t end_ns = s->bucket_ns[s->buckets];
     int64_t late_ns = (end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns) / 10 * 9;
+    size_t look = tide_history_tick_from(s->h, late_ns);
+    if (look < s->h->tick_count)
+        late_ns = s->h->ticks[look].t_ns;
     const struct tide_judged *worst = &s->a->judged[0];
     const struct tide_history_process *like = tide_history_process(s->h, worst->member);
     if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))
         return false;
-    return p->row.id != worst->process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
+    return p->row.id != worst->process && p->point_count > 0 && p->points[0].t_ns <= late_ns &&
+           tide_assessing_end(s, p) > late_ns;
 }
 
 /* The role that most of the others have; how many of them have it. Borrowed; NULL without memory. */
@@ -191,9 +198,9 @@ static int describe_others(struct tide_assessing *s)
     for (size_t i = 0; i < h->process_count; i++) {
         if (!is_other(s, &h->processes[i]))
             continue;
-        double mine, once = now_counted(&h->processes[i], &mine);
+        double mine, once = now_counted(s, i, &mine);
         others++;
-        known += h->processes[i].smaps_count > 0;
+        known += h->processes[i].smaps_count > 0 || once < mine;
         rss += mine;
         counted += once;
     }

@@ -252,6 +252,35 @@ static void processes_that_come_and_go_alike_are_spikes(void **state)
     assert_int_not_equal(compiling(20, text, sizeof text), TIDE_SPIKES);
 }
 
+/* Workers that are forked one after another, three at once, from a parent of 400 MiB, of which only the first
+ * few are read: what they have of their own, and how many there are at a time, is said of all. */
+static void forked_workers_that_come_and_go_are_counted_without_their_parents_pages(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[3] = {0};
+    for (int64_t i = 0; i < 150; i++) {
+        int64_t there = i < 2 ? i + 1 : 3, gone = worker[i % 3];
+        mark(&m, parent, TIDE_MARK_STEP, i, "");
+        worker[i % 3] = add_process(&m, 1000 + i, parent, "python", "worker");
+        look_at_shared(&m, 1 + there, (400 + 2 * there) * MIB, (1 + there) * 404 * MIB, 404 * MIB);
+        if (gone)
+            end_process(&m, gone, 1000 + i - 3, parent, "python", "worker", m.t_ns - 4 * 250000000);
+        sample(&m, parent, 400 * MIB);
+        for (int64_t w = 0; w < there; w++) {
+            sample(&m, worker[w], 402 * MIB);
+            if (i < 9)
+                read_shared(&m, worker[w], 102 * MIB, 2 * MIB);
+        }
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(find(a, TIDE_SUBJECT_ROLE)->verdict.kind, TIDE_SPIKES);
+    assert_in_range((int64_t)find(a, TIDE_SUBJECT_ROLE)->verdict.spikes.largest_bytes, MIB, 3 * MIB);
+    assert_string_equal(a->others, "3 x worker steady, 1.2 GiB RSS but 6.0 MiB counted once (PSS)");
+    tide_assessment_free(a);
+}
+
 /* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
 static void workers_that_leak_together_come_before_the_tree(void **state)
 {
@@ -285,6 +314,7 @@ int main(void)
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
         cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
+        cmocka_unit_test(forked_workers_that_come_and_go_are_counted_without_their_parents_pages),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
