@@ -53,12 +53,14 @@ struct tide_stat {
     size_t name_len;
     char state;
     bool has_waited; /* for a child: page faults of such are counted as its own */
+    bool exiting;    /* it may have left its control group already */
 };
 
 /* -1, and *ret_stat as it was, if the text is not that of such a file. */
 static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
-    enum { STATE = 3, PARENT, CHILD_MINOR = 11, CHILD_MAJOR = 13, THREADS = 20, START = 22 };
+    enum { STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, THREADS = 20, START = 22 };
+    enum { PF_EXITING = 4 }; /* of the kernel */
     const char *p = text, *end = text + len;
     const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
     uint64_t pid, field[START + 1];
@@ -80,7 +82,8 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
                                    .name = open + 1,
                                    .name_len = (size_t)(close - open - 1),
                                    .state = close[2],
-                                   .has_waited = field[CHILD_MINOR] || field[CHILD_MAJOR]};
+                                   .has_waited = field[CHILD_MINOR] || field[CHILD_MAJOR],
+                                   .exiting = field[FLAGS] & PF_EXITING};
     return 0;
 }
 

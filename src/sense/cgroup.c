@@ -218,6 +218,16 @@ static void find_limits(struct tide_cgroup *cgroup)
         cgroup->hits = TIDE_UNKNOWN; /* another group's count */
 }
 
+/* Whether a process has ended or is about to: in version 1 it is in the topmost group by then. To be asked
+ * after its group was. */
+static bool is_ending(const struct tide_cgroup *cgroup, int64_t pid)
+{
+    char text[1024];
+    struct tide_proc_stat stat;
+    ssize_t len = tide_proc_read_pid(cgroup->proc_fd, pid, "stat", text, sizeof text);
+    return len < 0 || tide_proc_parse_stat(text, (size_t)len, &stat) != 0 || stat.exiting;
+}
+
 void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)
 {
     char text[8192];
@@ -225,7 +235,8 @@ void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)
     ssize_t len = tide_proc_read_pid(cgroup->proc_fd, pid, "cgroup", text, sizeof text);
     if (len >= 0 && tide_proc_parse_cgroup(text, (size_t)len, &paths) == 0 &&
         (strcmp(paths.memory_path, cgroup->paths.memory_path) != 0 ||
-         strcmp(paths.unified_path, cgroup->paths.unified_path) != 0)) {
+         strcmp(paths.unified_path, cgroup->paths.unified_path) != 0) &&
+        !is_ending(cgroup, pid)) {
         leave_group(cgroup);
         cgroup->paths = paths;
         enter_group(cgroup);

@@ -47,7 +47,8 @@ struct tide_cgroup {
 void tide_cgroup_init(struct tide_cgroup *cgroup, const char *root, int proc_fd);
 void tide_cgroup_release(struct tide_cgroup *cgroup);
 
-/* Looks up the group of process pid and all limits. When the process is gone, the group it was in stays. */
+/* Looks up the group of process pid and all limits. When the process is gone or about to
+ * end, the group it was in stays. */
 void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid);
 
 void tide_cgroup_read(struct tide_cgroup *cgroup);

@@ -129,7 +129,8 @@ int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *re
                                         .parent_pid = (int64_t)stat.parent_pid,
                                         .threads = (int64_t)stat.threads,
                                         .start_ticks = stat.start_ticks,
-                                        .has_waited = stat.has_waited};
+                                        .has_waited = stat.has_waited,
+                                        .exiting = stat.exiting};
     copy_name(ret_stat->name, stat.name, stat.name_len);
     return 0;
 }

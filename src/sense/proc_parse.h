@@ -25,6 +25,7 @@ struct tide_proc_stat {
     int64_t threads;
     uint64_t start_ticks;
     bool has_waited; /* for a child: page faults of such are counted as its own */
+    bool exiting;    /* it may have left its control group already */
 };
 
 int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat);

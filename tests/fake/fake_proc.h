@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,9 +83,10 @@ struct fake_process {
     int pid, parent;
     int inner; /* PID in a namespace of its own; 0: has none */
     unsigned long start;
-    const char *name;             /* NULL: "worker" */
-    const char *args;             /* arguments with '|' for each NUL, as "python|train.py|" */
-    char state;                   /* 0: 'S' */
+    const char *name; /* NULL: "worker" */
+    const char *args; /* arguments with '|' for each NUL, as "python|train.py|" */
+    char state;       /* 0: 'S' */
+    bool exiting;
     long anon, file, shmem, swap; /* KiB */
     long pss, pss_shmem, uss;     /* KiB; pss 0: no smaps_rollup */
     long asked;                   /* KiB; 0: not told */
@@ -96,9 +98,10 @@ static inline void fake_stat(const struct fake_process *process)
 {
     char path[64];
     snprintf(path, sizeof path, "%d/stat", process->pid);
-    fake_write(path, "%d (%s) %c %d 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 %d 0 %lu 1 1\n", process->pid,
+    fake_write(path, "%d (%s) %c %d 1 1 0 -1 %d 1 0 0 0 0 0 0 0 20 0 %d 0 %lu 1 1\n", process->pid,
                process->name ? process->name : "worker", process->state ? process->state : 'S',
-               process->parent, process->threads ? process->threads : 1, process->start);
+               process->parent, process->exiting ? 4194564 : 4194560, process->threads ? process->threads : 1,
+               process->start);
 }
 
 static inline void fake_status(const struct fake_process *process)

@@ -23,6 +23,7 @@ static int set_up(void **state)
     mkdir(root, 0755);
     proc_fd = open(fake_root, O_RDONLY | O_DIRECTORY);
     tide_cgroup_init(&cgroup, root, proc_fd);
+    fake_put(&(struct fake_process){.pid = 100});
     return 0;
 }
 
@@ -190,6 +191,25 @@ static void a_process_that_moves_is_followed_and_one_that_ended_leaves_its_group
     assert_int_equal(cgroup.current_bytes, 4321);
 }
 
+/* A process of version 1 that ends is in the topmost group before it is gone. */
+static void one_that_is_about_to_end_stays_in_its_group(void **state)
+{
+    (void)state;
+    fake_write("cg/memory/memory.usage_in_bytes", "5000\n");
+    fake_write("cg/memory/a/memory.usage_in_bytes", "5000\n");
+    fake_write("cg/memory/a/memory.limit_in_bytes", "6000\n");
+    fake_write("100/cgroup", "4:memory:/a\n0::/\n");
+    look();
+    assert_int_equal(cgroup.limit_bytes, 6000);
+    fake_put(&(struct fake_process){.pid = 100, .exiting = true});
+    fake_write("100/cgroup", "4:memory:/\n0::/\n");
+    look();
+    assert_int_equal(cgroup.limit_bytes, 6000);
+    fake_put(&(struct fake_process){.pid = 100});
+    look();
+    assert_int_equal(cgroup.limit_bytes, TIDE_UNKNOWN);
+}
+
 static void without_any_group_everything_is_unknown(void **state)
 {
     (void)state;
@@ -227,6 +247,7 @@ int main(void)
         TEST(in_a_container_the_mount_shows_only_a_part_of_the_path),
         TEST(a_path_outside_the_namespace_falls_back_to_the_mount_point),
         TEST(a_process_that_moves_is_followed_and_one_that_ended_leaves_its_group),
+        TEST(one_that_is_about_to_end_stays_in_its_group),
         TEST(without_any_group_everything_is_unknown),
         TEST(absurd_contents_are_unknown),
     };
