@@ -19,7 +19,7 @@ static int set(struct tide_gpt_config *config, double rank, double alpha, struct
         return tide_err_set(err, "the rank of adapters must be a whole number from 1 to %d", RANK_MOST);
     float scale = (float)(alpha / rank);
     if (!(scale > 0 && isfinite(scale)))
-        return tide_err_set(err, "the alpha of adapters must be more than 0, and a number that f32 has");
+        return tide_err_set(err, "the alpha of adapters must be more than 0, and fit into an f32");
     config->adapter_rank = (int64_t)rank;
     config->adapter_scale = scale;
     return 0;
@@ -32,7 +32,7 @@ int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct
     if (end && end != text + 5 && *end == ':')
         alpha = strtod(end + 1, &end);
     if (!end || *end || end == text + 5) {
-        tide_err_set(err, "'%s' names no adapters",
+        tide_err_set(err, "'%s' does not name adapters",
                      tide_text_escape(text, strlen(text), shown, sizeof shown));
         return tide_err_hint(err, "--adapt lora:16, or with an alpha: --adapt lora:16:32");
     }
@@ -73,11 +73,11 @@ static int refuse(const json_t *root, struct tide_err *err)
         return tide_err_set(err, "the adapters are not of peft_type LORA");
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (is_used(json_object_get(root, fields[i])))
-            return tide_err_set(err, "the adapters need %s, which is not known", fields[i]);
+            return tide_err_set(err, "the adapters need %s, which is not supported", fields[i]);
     if (bias && strcmp(bias, "none") != 0)
-        return tide_err_set(err, "the adapters train biases; only bias 'none' is known");
+        return tide_err_set(err, "the adapters train biases; only bias 'none' is supported");
     if (!leaves_model(init))
-        return tide_err_set(err, "the adapters need init_lora_weights '%s', which is not known",
+        return tide_err_set(err, "the adapters need init_lora_weights '%s', which is not supported",
                             TIDE_SHOWN(json_string_value(init), 64));
     return 0;
 }
@@ -93,11 +93,11 @@ static int take_layers(const json_t *targets, unsigned *ret_adapters, struct tid
         for (int k = 0; name && k < LAYERS; k++)
             layer |= !strcmp(name, layers[k]) ? 1U << k : 0;
         if (!layer)
-            return tide_err_set(err, "the adapters are on a layer that GPT-2 has not");
+            return tide_err_set(err, "the adapters are on a layer that GPT-2 does not have");
         found |= layer;
     }
     *ret_adapters = found;
-    return found ? 0 : tide_err_set(err, "the adapters say no target_modules of GPT-2");
+    return found ? 0 : tide_err_set(err, "the target_modules of the adapters name no layer of GPT-2");
 }
 
 static int take(const json_t *root, struct tide_gpt_config *config, char *ret_base, size_t size,
@@ -109,7 +109,7 @@ static int take(const json_t *root, struct tide_gpt_config *config, char *ret_ba
             json_number_value(json_object_get(root, "lora_alpha")), err))
         return -1;
     if ((size_t)snprintf(ret_base, size, "%s", base ? base : "") >= size)
-        return tide_err_set(err, "the path of the model that is adapted is too long");
+        return tide_err_set(err, "the path of the adapted model is too long");
     return 0;
 }
 

@@ -108,7 +108,7 @@ static int take_number(const json_t *object, const char *key, int64_t most, int6
     const json_t *value = json_object_get(object, key);
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number > most)
-        return tide_err_set(err, "state.json has no '%s' from 0 to %lld", key, (long long)most);
+        return tide_err_set(err, "'%s' in state.json is not a number from 0 to %lld", key, (long long)most);
     *ret = number;
     return 0;
 }
@@ -128,7 +128,7 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *state, s
     bool wanted = state && task && !strcmp(state->task, task);
     int64_t step;
     if (!table)
-        return tide_err_set(err, "state.json has no 'task' that is known");
+        return tide_err_set(err, "'task' in state.json is missing or unknown");
     if (take_number(root, "step", INT64_MAX - 1, &step, err) ||
         tide_settings_read(tide_train_settings, root, wanted ? state->train : NULL, err) ||
         tide_settings_read(table, root, wanted ? state->own : NULL, err))
@@ -171,7 +171,7 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_s
     if (!root)
         status = tide_err_set(err, "state.json is not valid JSON");
     else if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
-        status = tide_err_set(err, "state.json is not of the format " TIDE_CHECKPOINT_FORMAT);
+        status = tide_err_set(err, "state.json does not have the format " TIDE_CHECKPOINT_FORMAT);
     else
         status = take_state(root, state, err) || take_parts(root, ret_parts, err) ? -1 : 0;
     json_decref(root);
@@ -259,8 +259,8 @@ static bool has(int folder, enum tide_checkpoint_file file)
 /* Of a directory with a config.json alone. */
 static void refuse_model(struct tide_err *err)
 {
-    tide_err_set(err, "there is a config.json and no model.safetensors");
-    tide_err_hint(err, "transformers makes one: model.save_pretrained(DIR, safe_serialization=True)");
+    tide_err_set(err, "there is a config.json but no model.safetensors");
+    tide_err_hint(err, "make one with transformers: model.save_pretrained(DIR, safe_serialization=True)");
 }
 
 static int verify_step(int folder, const char *name, struct tide_err *err)
@@ -491,13 +491,14 @@ int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safet
     const char *name = bare_name(graph, adapted ? adapted + strlen(TIDE_CHECKPOINT_ADAPTING) : t->name);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
-        return tide_err_set(err, "the model has a tensor '%s' %s and the file has none", name, wanted);
+        return tide_err_set(err, "the model has a tensor '%s' %s, which the file does not have", name,
+                            wanted);
     show_shape(found->rank, found->dims, there, sizeof there);
     if (found->rank != t->rank || memcmp(found->dims, t->dims, (size_t)t->rank * sizeof *t->dims) != 0)
         return tide_err_set(err, "tensor '%s' is %s in the model and %s in the file", name, wanted, there);
     if (!tide_safetensors_reads(found, t->dtype))
-        return tide_err_set(err, "tensor '%s' has numbers of type %s; F32, F16 and BF16 are known", name,
-                            found->type);
+        return tide_err_set(err, "tensor '%s' has numbers of type %s; only F32, F16 and BF16 are supported",
+                            name, found->type);
     *ret_found = found;
     return 0;
 }
@@ -532,7 +533,7 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
     for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
         const char *name = file->tensors[i].name;
         if (!is_beside(graph, name) && !is_known(graph, which, name))
-            return tide_err_set(err, "the file has a tensor '%s' and the model has none",
+            return tide_err_set(err, "the file has a tensor '%s', which the model does not have",
                                 TIDE_SHOWN(name, 160));
     }
     return file->count == wanted + beside ? 0 : tide_err_set(err, "the file has tensors twice");

@@ -56,14 +56,16 @@ static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, s
 {
     const char *type = json_string_value(json_object_get(root, "model_type"));
     if (type && !strcmp(type, TIDE_BOARDNET_TYPE))
-        return tide_err_set(err, "the model plays a board game ('tidemark play'); only gpt2 has text");
+        return tide_err_set(
+            err, "the model plays a board game and knows no text; play against it with 'tidemark play'");
     if (type && strcmp(type, "gpt2") != 0)
-        return tide_err_set(err, "the model is of type '%s'; only gpt2 is known", TIDE_SHOWN(type, 64));
+        return tide_err_set(err, "the model is of type '%s'; only gpt2 is supported", TIDE_SHOWN(type, 64));
     if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
-        return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is known",
+        return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is supported",
                             TIDE_SHOWN(c->activation, 64));
     if (!c->tied)
-        return tide_err_set(err, "the model has a head of its own; only one tied to the embedding is known");
+        return tide_err_set(err,
+                            "the model has a head of its own; only one tied to the embedding is supported");
     return 0;
 }
 

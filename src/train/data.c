@@ -49,7 +49,7 @@ static int open_sums(struct tide_data *d, int64_t vocabulary, struct tide_err *e
 {
     bool occurs[256] = {0};
     if (d->tokenizer) {
-        tide_err_set(err, "sums are made of 13 symbols, and this model's vocabulary is its tokenizer's");
+        tide_err_set(err, "sums use 13 symbols, but this model has the vocabulary of its tokenizer");
         return tide_err_hint(err, "name a text for it: --data FILE");
     }
     for (const char *s = sum_symbols; *s; s++)
@@ -68,7 +68,8 @@ static int read_at(const struct tide_data *d, void *to, size_t count, size_t at,
     if (got < 0)
         return tide_err_set(err, "cannot read it: %s", strerror(errno));
     if ((size_t)got < count)
-        return tide_err_set(err, "it was cut while in use: it had %zu bytes, and ends before byte %zu",
+        return tide_err_set(err,
+                            "it was truncated while in use: it had %zu bytes and now ends before byte %zu",
                             d->file_bytes, at + (size_t)got + 1);
     return 0;
 }
@@ -95,16 +96,16 @@ static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_
     d->head = HEAD_BYTES;
     d->width = 2;
     if (head[1] != 1)
-        return tide_err_set(err, "it is a token file of version %d; only version 1 is known", head[1]);
+        return tide_err_set(err, "it is a token file of version %d; only version 1 is supported", head[1]);
     if (head[2] < 0 || (size_t)head[2] > (d->file_bytes - HEAD_BYTES) / 2)
-        return tide_err_set(err, "its head promises %d tokens and there are %zu", head[2],
+        return tide_err_set(err, "its header says that it has %d tokens, but it has %zu", head[2],
                             (d->file_bytes - HEAD_BYTES) / 2);
     d->count = head[2];
     if (highest_token(d, &most, err))
         return -1;
     d->vocabulary = vocabulary ? vocabulary : most + 1;
     if (most >= d->vocabulary)
-        return tide_err_set(err, "it has token %lld, and the model knows %lld", (long long)most,
+        return tide_err_set(err, "it has token %lld, but the model knows only %lld tokens", (long long)most,
                             (long long)d->vocabulary);
     return 0;
 }
@@ -127,8 +128,8 @@ static int open_text(struct tide_data *d, int64_t vocabulary, struct tide_err *e
     if (d->vocabulary < 2)
         return tide_err_set(err, "it has one symbol only: there is nothing to learn");
     if (vocabulary && vocabulary < d->vocabulary)
-        return tide_err_set(err, "it has %lld symbols, and the model knows %lld", (long long)d->vocabulary,
-                            (long long)vocabulary);
+        return tide_err_set(err, "it has %lld symbols, but the model knows only %lld",
+                            (long long)d->vocabulary, (long long)vocabulary);
     d->vocabulary = vocabulary > d->vocabulary ? vocabulary : d->vocabulary;
     return 0;
 }
@@ -180,7 +181,7 @@ static int write_waiting(struct tokens_file *f, struct tide_err *err)
 {
     if (tide_write_all(f->fd, f->room, f->waiting) != 0) {
         tide_err_set(err, "cannot write its tokens: %s", strerror(errno));
-        return tide_err_hint(err, "TMPDIR names a directory with room for %lld MB or more",
+        return tide_err_hint(err, "set TMPDIR to a directory with room for %lld MB or more",
                              (long long)(f->data->file_bytes * f->width / 2000000 + 1));
     }
     f->waiting = 0;
@@ -259,7 +260,7 @@ static int open_file(struct tide_data *d, const struct tide_data_source *source,
     if (d->train_count < d->sequence + 1) {
         tide_err_set(err, "it has %lld tokens; with a tenth held out a sequence of %lld needs at least %lld",
                      (long long)d->count, (long long)d->sequence, (long long)(2 * (d->sequence + 1)));
-        return tide_err_hint(err, "a smaller --seq, or more data");
+        return tide_err_hint(err, "use a smaller --seq, or more data");
     }
     return 0;
 }
@@ -461,7 +462,8 @@ int64_t tide_data_tokens(const struct tide_data *d, const char *text, int32_t *o
 {
     int64_t count = 0;
     if (d->kind != TIDE_DATA_TEXT && d->kind != TIDE_DATA_SUMS)
-        return tide_err_set(err, "a model of tokens has no symbols to read text with");
+        return tide_err_set(
+            err, "the model has no symbols to read text with: it knows tokens by their numbers alone");
     for (; text[count] && count < most; count++) {
         out[count] = d->token_of[(uint8_t)text[count]];
         if (out[count] < 0)

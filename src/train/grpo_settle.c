@@ -169,7 +169,7 @@ static int open_prompts(struct tide_grpo *g, uint64_t seed, struct tide_err *err
         return tide_err_hint(err, "name one: --reward 'python3 reward.py'");
     }
     if (o->reward && !o->reward[strspn(o->reward, " \t\n")])
-        return tide_err_set(err, "--reward names no command");
+        return tide_err_set(err, "--reward is empty");
     if (o->prompts ? tide_prompts_open(o->prompts, seed, &g->prompts, err)
                    : tide_prompts_sums(g->sums, &g->prompts, err))
         return -1;

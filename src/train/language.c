@@ -62,7 +62,7 @@ static int settle_shape(struct tide_language *l, const struct tide_language_opti
         asked.vocabulary = l->config.vocabulary; /* a preset leaves it to the data */
         asked.epsilon = l->config.epsilon;
         if (memcmp(&asked, &l->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
-            return tide_err_set(err, "--%s names another model than the run to continue has",
+            return tide_err_set(err, "--%s names a different model from the one of the resumed run",
                                 o->preset ? "preset" : "config");
         return 0;
     }
@@ -76,7 +76,7 @@ static int compare_adapters(const struct tide_gpt_config *has, const struct tide
     if (asked->adapter_rank == has->adapter_rank && asked->adapter_scale == has->adapter_scale &&
         asked->adapters == has->adapters)
         return 0;
-    return tide_err_set(err, "the run to go on with has other adapters: leave --adapt out");
+    return tide_err_set(err, "the resumed run has other adapters: leave --adapt out");
 }
 
 /* New adapters on what it is from, or on first weights; or those that it has. */
@@ -91,9 +91,9 @@ static int settle_adapters(struct tide_language *l, const struct tide_language_o
     if (l->config.adapter_rank && o->goes_on)
         return compare_adapters(&l->config, &asked, err);
     if (l->config.adapter_rank)
-        return tide_err_set(err, "the run to go on with has adapters: leave --adapt out");
+        return tide_err_set(err, "the resumed run has adapters: leave --adapt out");
     if (o->goes_on) { /* the state of its optimizer is that of the whole model */
-        tide_err_set(err, "the run to go on with trains the whole model: --adapt cannot be added");
+        tide_err_set(err, "the resumed run trains the whole model: --adapt cannot be added");
         return tide_err_hint(err, "begin a new run with its model: --model %s --out DIR --adapt %s",
                              TIDE_SHOWN(l->from, 256), TIDE_SHOWN(o->adapt, 64));
     }
@@ -129,7 +129,7 @@ int tide_language_start(const struct tide_language *l, const struct tide_graph *
         return 0;
     int found = tide_checkpoint_find(l->base, path, sizeof path, err);
     if (found > 0)
-        return tide_err_set(err, "the model that is adapted is not in '%s' any more", l->base);
+        return tide_err_set(err, "the adapted model is no longer in '%s'", l->base);
     return found < 0 || tide_checkpoint_load_base(path, graph, machine, err) ? -1 : 0;
 }
 
@@ -146,7 +146,7 @@ int tide_language_check(struct tide_language *l, const char *checkpoint, struct 
     if (status)
         return status < 0 ? -1 : 0;
     tide_err_set(err,
-                 "the model was trained with other symbols than those of this data, or another tokenizer");
+                 "the model was trained with other symbols than this data has, or with another tokenizer");
     return tide_err_wrap(err, "%s", TIDE_SHOWN(checkpoint, 256));
 }
 

@@ -109,7 +109,7 @@ int tide_pairs_add_token(struct tide_pairs *p, const char *text, size_t len, int
     if (id < 0 || id >= p->size || p->token[id].known || len > p->room - p->used)
         return tide_err_set(
             err,
-            "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld tokens",
+            "the vocabulary gives '%s' the number %lld, which another token has or which is beyond the model's %lld tokens",
             TIDE_ESCAPED(text, len, 64), (long long)id, (long long)p->size);
     char *to = p->bytes + p->used;
     bool joins = to_bytes(p->byte_of, text, len, to, &bytes) && !added;
@@ -139,7 +139,7 @@ int tide_pairs_add_merge(struct tide_pairs *p, const char *left, size_t left_len
             joined = tide_pairs_token(p, both, first + second);
     if (a < 0 || b < 0 || joined < 0)
         return tide_err_set(
-            err, "the merges join '%s' and '%s', and one or both or what they make is not in the vocabulary",
+            err, "the merges join '%s' and '%s', but one of them or their result is not in the vocabulary",
             tide_text_escape(left, left_len, shown[0], sizeof *shown),
             tide_text_escape(right, right_len, shown[1], sizeof *shown));
     if (tide_map_put(&p->by_pair, (uint64_t)a << 32 | (uint32_t)b, p->merges++ << 32 | (uint32_t)joined))

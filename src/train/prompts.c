@@ -391,7 +391,7 @@ static int read_entry(struct tide_prompts *p, const struct entry *e, struct tide
         if (got < 0)
             return -1;
         if (!got) {
-            tide_err_set(err, "it was cut while in use: it had %llu bytes",
+            tide_err_set(err, "it was truncated while in use: it had %llu bytes",
                          (unsigned long long)p->file_bytes);
             return tide_prompts_wrap(p, e->line, err);
         }

@@ -116,8 +116,9 @@ static size_t number_length(const char *text)
 static int refuse_line(const char *line, size_t len, struct tide_err *err)
 {
     tide_err_set(err, "answered '%s', which is not a JSON array of numbers", TIDE_ESCAPED(line, len, 160));
-    return tide_err_hint(err, "it writes one line for each that it reads, like [1, 0.5], and what is meant "
-                              "for people to standard error");
+    return tide_err_hint(
+        err,
+        "it must write one line like [1, 0.5] for each line that it reads; messages for people go to standard error");
 }
 
 /* Number n, at text: where it ends. NULL with a sentence. */
@@ -184,8 +185,8 @@ int tide_reward_answer(char *line, size_t len, int64_t count, float *ret_rewards
     if (*after_spaces(at + object))
         return refuse_line(line, len, err);
     if (found != count) {
-        tide_err_set(err, "answered %lld rewards for %lld completions", (long long)found, (long long)count);
-        return tide_err_hint(err, "it gives one for each, in their order");
+        tide_err_set(err, "gave %lld rewards for %lld completions", (long long)found, (long long)count);
+        return tide_err_hint(err, "it must give one reward for each completion, in their order");
     }
     return 0;
 }

@@ -285,21 +285,22 @@ static int refuse_dead(struct tide_reward_process *p, const struct tide_prompt *
     else
         fault(p, prompt, err, "ended with exit status %d%s", WEXITSTATUS(status), said);
     return WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND
-               ? tide_err_hint(err, "the shell does not find it: is its name right, and in PATH?")
-               : tide_err_hint(err, "it must live as long as its standard input is open");
+               ? tide_err_hint(err, "the shell did not find it: is its name right, and is it in PATH?")
+               : tide_err_hint(err, "it must keep running until its standard input ends");
 }
 
 static int refuse_late(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err)
 {
     fault(p, prompt, err, "gave no answer in %g s", (double)p->timeout_ns / TIDE_NS_PER_S);
-    return tide_err_hint(err, "each answer is a line, and must be flushed; --reward-timeout waits longer");
+    return tide_err_hint(
+        err, "each answer is one line, which must be flushed; --reward-timeout sets a longer time");
 }
 
 static int refuse_closed(struct tide_reward_process *p, const struct tide_prompt *prompt,
                          struct tide_err *err)
 {
     fault(p, prompt, err, "closed its standard %s", p->out < 0 ? "output" : "input");
-    return tide_err_hint(err, "it reads a line and writes a line until its standard input ends");
+    return tide_err_hint(err, "it must read a line and write a line until its standard input ends");
 }
 
 static int refuse_unasked(struct tide_reward_process *p, const struct tide_prompt *prompt, const char *text,
@@ -308,7 +309,7 @@ static int refuse_unasked(struct tide_reward_process *p, const struct tide_promp
     len -= len && text[len - 1] == '\n';
     fault(p, prompt, err, "wrote more than the answer that it was asked for: '%s'",
           TIDE_ESCAPED(text, len, 120));
-    return tide_err_hint(err, "standard output has one line for each that it reads, and nothing else");
+    return tide_err_hint(err, "it must write one line for each line that it reads, and nothing else");
 }
 
 static int refuse_long(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err)

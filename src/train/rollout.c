@@ -104,7 +104,7 @@ static int check_prompt(const struct tide_rollout *r, const struct tide_rollout_
         return tide_err_set(err, "prompt %lld is empty", (long long)number + 1);
     if (p->count > room)
         return tide_err_set(err,
-                            "prompt %lld has %lld tokens, and beside %lld new ones there is room for %lld",
+                            "prompt %lld has %lld tokens; with %lld new ones there is room for only %lld",
                             (long long)number + 1, (long long)p->count, (long long)q->new_tokens,
                             (long long)(room > 0 ? room : 0));
     for (int64_t i = 0; i < p->count; i++)

@@ -67,7 +67,7 @@ static int take_tensor(struct tide_safetensor *to, const char *name, const json_
     size_t expected = 0;
     *to = (struct tide_safetensor){0};
     if (strlen(name) >= sizeof to->name)
-        return bad_tensor(err, name, "has too long a name");
+        return bad_tensor(err, name, "has a name that is too long");
     memcpy(to->name, name, strlen(name) + 1);
     if (!type || strlen(type) >= sizeof to->type || !bytes_of_type(type))
         return bad_tensor(err, name, "has numbers of an unknown type");
@@ -80,7 +80,7 @@ static int take_tensor(struct tide_safetensor *to, const char *name, const json_
     if (begin < 0 || end < begin || (size_t)end > data_bytes)
         return bad_tensor(err, name, "lies outside the file");
     if ((size_t)(end - begin) != expected)
-        return bad_tensor(err, name, "has another size than its shape says");
+        return bad_tensor(err, name, "does not have the size that its shape says");
     to->begin = data_at + (size_t)begin;
     to->bytes = expected;
     return 0;

@@ -197,7 +197,8 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     tide_setting_usual_real(&s->openings, 0);
     tide_setting_usual_real(&s->value_weight, 1);
     if (s->noise_alpha < least_alpha || s->noise_alpha > most_alpha) {
-        tide_err_set(err, "--noise-alpha %g is not from %g to %g", s->noise_alpha, least_alpha, most_alpha);
+        tide_err_set(err, "--noise-alpha is %g; it must be from %g to %g", s->noise_alpha, least_alpha,
+                     most_alpha);
         return tide_err_hint(err, "--noise-share 0 plays without noise");
     }
     if (s->noise_share > 1) {
@@ -206,12 +207,12 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     }
     if (s->openings > 1) {
         tide_err_set(err, "--openings %g is more than 1", s->openings);
-        return tide_err_hint(err,
-                             "it is a share: with 0.5 every other game begins with an opening by chance");
+        return tide_err_hint(err, "it is a share: with 0.5 every other game begins with a random opening");
     }
     if (s->children <= p->game.moves)
-        return tide_err_set(err, "--children %lld is less than the %d moves of a position and one",
-                            (long long)s->children, p->game.moves);
+        return tide_err_set(
+            err, "--children %lld is too few: a tree needs room for one more than the %d moves of a position",
+            (long long)s->children, p->game.moves);
     p->rule = (struct tide_selfgames_rule){
         .search = {.exploration = (float)s->exploration,
                    .first_play = 0.2F,
@@ -228,7 +229,7 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     };
     double updates = (double)s->positions * s->reuse / (double)s->batch;
     if (updates > MOST_UPDATES) {
-        tide_err_set(err, "--reuse %g makes more than %d updates of a step", s->reuse, MOST_UPDATES);
+        tide_err_set(err, "--reuse %g makes more than %d updates in a step", s->reuse, MOST_UPDATES);
         return tide_err_hint(err, "it is how often a position is trained on, on average; the default is 4");
     }
     p->updates = updates < 1 ? 1 : (int64_t)llrint(updates);

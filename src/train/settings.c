@@ -115,8 +115,8 @@ static int read_count(const struct tide_setting *s, const json_t *value, int64_t
     int64_t most = s->most ? s->most : INT64_MAX;
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < s->least || number > most)
-        return tide_err_set(err, "state.json has no '%s' from %lld to %lld", s->name, (long long)s->least,
-                            (long long)most);
+        return tide_err_set(err, "'%s' in state.json is not a number from %lld to %lld", s->name,
+                            (long long)s->least, (long long)most);
     *ret = number;
     return 0;
 }
@@ -128,7 +128,7 @@ static int read_seed(const struct tide_setting *s, const json_t *value, int64_t 
     errno = 0;
     unsigned long long seed = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
     if (!end || *end || errno)
-        return tide_err_set(err, "state.json has no '%s' that is a number", s->name);
+        return tide_err_set(err, "'%s' in state.json is not a number", s->name);
     *ret = (int64_t)seed;
     return 0;
 }
@@ -139,7 +139,7 @@ static int read_real(const struct tide_setting *s, const json_t *value, double *
     char *end = NULL;
     double number = text && *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
     if (!end || *end || !isfinite(number))
-        return tide_err_set(err, "state.json has no '%s' that is a number", s->name);
+        return tide_err_set(err, "'%s' in state.json is not a number", s->name);
     *ret = number;
     return 0;
 }
@@ -147,7 +147,7 @@ static int read_real(const struct tide_setting *s, const json_t *value, double *
 static int read_path(const struct tide_setting *s, const char *text, char *ret, struct tide_err *err)
 {
     if (!text || strlen(text) >= TIDE_SETTING_PATH_BYTES)
-        return tide_err_set(err, "state.json has no '%s' that is a path", s->name);
+        return tide_err_set(err, "'%s' in state.json is not a path", s->name);
     strcpy(ret, text);
     return 0;
 }
@@ -179,11 +179,11 @@ static int read_setting(const struct tide_setting *s, const json_t *json, void *
     case TIDE_SETTING_OPTIMIZER:
         optimizer = text ? tide_optimizer_find(text) : NULL;
         *(const struct tide_optimizer **)ret = optimizer;
-        return optimizer ? 0 : tide_err_set(err, "state.json has no '%s' that is known", s->name);
+        return optimizer ? 0 : tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
     default:
         choice = find_choice(s, json);
         if (choice < 0)
-            return tide_err_set(err, "state.json has no '%s' that is known", s->name);
+            return tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
         if (s->kind == TIDE_SETTING_DTYPE)
             *(enum tide_dtype *)ret = dtypes[choice];
         else

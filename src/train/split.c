@@ -35,7 +35,7 @@ struct rewriting {
 static int refuse(const struct rewriting *r, size_t len, struct tide_err *err)
 {
     len = len < r->len - r->at ? len : r->len - r->at;
-    return tide_err_set(err, "the tokenizer's pattern uses '%s', which is not known here",
+    return tide_err_set(err, "the tokenizer's pattern uses '%s', which is not supported",
                         TIDE_ESCAPED(r->text + r->at, len, 32));
 }
 
@@ -177,7 +177,7 @@ static int compile(struct tide_split *s, const char *pattern, size_t len, bool l
     }
     pcre2_pattern_info(s->code, PCRE2_INFO_MATCHEMPTY, &empty);
     if (empty)
-        return tide_err_set(err, "the tokenizer's pattern can match nothing, which cuts no text");
+        return tide_err_set(err, "the tokenizer's pattern can match an empty text, so it cannot cut text");
     s->match = pcre2_match_data_create(1, NULL);
     s->limits = pcre2_match_context_create(NULL);
     if (!s->match || !s->limits)

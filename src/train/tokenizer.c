@@ -32,7 +32,7 @@ static int read_file(const char *path, char **ret_text, size_t *ret_len, struct 
     tide_buf_init(&text, MOST_BYTES);
     int status = tide_infile_read(path, &text, err);
     if (!status && text.failed)
-        status = tide_err_set(err, "'%s' is too large for a tokenizer's", TIDE_SHOWN(path, 256));
+        status = tide_err_set(err, "'%s' is too large for a file of a tokenizer", TIDE_SHOWN(path, 256));
     if (!status)
         tide_buf_append(&text, "", 0); /* an empty file is none that is missing */
     if (!status && !(*ret_text = realloc(text.data, text.len + 1)))
@@ -49,12 +49,11 @@ static int read_file(const char *path, char **ret_text, size_t *ret_len, struct 
 
 static int refuse(struct tide_err *err, const char *what, const char *name)
 {
-    tide_err_set(
-        err,
-        "the tokenizer's %s is '%s', and only byte-level BPE as GPT-2, Llama 3 and Qwen have it is known",
-        what, TIDE_SHOWN(name, 48));
+    tide_err_set(err,
+                 "the tokenizer's %s is '%s'; only byte-level BPE as in GPT-2, Llama 3 and Qwen is supported",
+                 what, TIDE_SHOWN(name, 48));
     return tide_err_hint(err,
-                         "text of any tokenizer can be learned as tokens: --data with a token file of llm.c");
+                         "to train on text cut by any other tokenizer, give --data a token file of llm.c");
 }
 
 static const char *type_of(const json_t *object)
@@ -112,7 +111,7 @@ static int begin_vocabulary(struct tide_tokenizer *t, json_t *vocabulary, const 
     if (measure(vocabulary, added, &t->size, &bytes, err))
         return -1;
     if (model_size && t->size > model_size) {
-        tide_err_set(err, "the tokenizer has %lld tokens and the model %lld: it is another model's",
+        tide_err_set(err, "the tokenizer has %lld tokens and the model has %lld: it belongs to another model",
                      (long long)t->size, (long long)model_size);
         return tide_err_hint(
             err, "give the model's own with --tokenizer DIR, or make the model's vocab_size larger");
@@ -540,7 +539,7 @@ static int read_files(struct tide_tokenizer *t, const char *path, struct tide_er
     if (t->files[WHOLE].bytes || (t->files[VOCABULARY].bytes && t->files[MERGES].bytes))
         return 0;
     if (t->files[VOCABULARY].bytes || t->files[MERGES].bytes)
-        return tide_err_set(err, "there is a %s and no %s",
+        return tide_err_set(err, "there is a %s but no %s",
                             tide_tokenizer_names[t->files[VOCABULARY].bytes ? VOCABULARY : MERGES],
                             tide_tokenizer_names[t->files[VOCABULARY].bytes ? MERGES : VOCABULARY]);
     return refuse_others(path, err);

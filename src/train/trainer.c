@@ -108,7 +108,7 @@ static int take_resumed(struct tide_trainer *t, struct tide_err *err)
     t->done = state.step;
     if (settings->optimizer == train.optimizer)
         return 0;
-    tide_err_set(err, "the run trained with --optimizer %s, whose state %s cannot go on with",
+    tide_err_set(err, "the run was trained with --optimizer %s, and %s cannot use its state",
                  train.optimizer->name, settings->optimizer->name);
     return tide_err_hint(err, "leave --optimizer out");
 }
@@ -194,7 +194,7 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
     if (t->task->kind->suggest(t->task, t, err))
         return -1;
     return tide_err_hint(
-        err, "weights and optimizer alone take %s: a smaller model, or more memory",
+        err, "weights and optimizer alone take %s: use a smaller model, or more memory",
         tide_memory_text((double)(t->least.bytes[TIDE_TRAINED] + t->least.bytes[TIDE_OPTIMIZER]), model));
 }
 

@@ -87,7 +87,7 @@ def test_the_model_stays_and_the_loss_falls(train, base, tidemark, tmp_path):
 
 
 def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
-    refused(train("--adapt", "lora", "--steps", 1), "'lora' names no adapters", "lora:16")
+    refused(train("--adapt", "lora", "--steps", 1), "'lora' does not name adapters", "lora:16")
     refused(train("--adapt", "lora:0", "--steps", 1), "the rank of adapters")
     refused(train("--adapt", "lora:2:-1", "--steps", 1), "the alpha of adapters")
     refused(train("--weights", "int8", "--steps", 1), "int8 cannot be trained", "--adapt")
@@ -100,7 +100,7 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     (loose / "adapter_model.safetensors").write_bytes((newest / "adapter_model.safetensors").read_bytes())
     for change, words in [
         ({"peft_type": "IA3"}, "peft_type LORA"), ({"use_dora": True}, "use_dora"), ({"r": 0}, "rank"), ({"r": 5}, "lora_A.weight"),
-        ({"target_modules": ["q_proj"]}, "on a layer that GPT-2 has not"), ({"target_modules": []}, "no target_modules"), ({"bias": "all"}, "biases"),
+        ({"target_modules": ["q_proj"]}, "on a layer that GPT-2 does not have"), ({"target_modules": []}, "name no layer of GPT-2"), ({"bias": "all"}, "biases"),
         ({"base_model_name_or_path": "/nowhere"}, "/nowhere"), ({"alpha_pattern": {"c_attn": 9}}, "alpha_pattern"), ({"rank_pattern": {"c_fc": 1}}, "rank_pattern"),
         ({"init_lora_weights": "pissa_niter_4"}, "'pissa_niter_4'"), ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens"),
     ]:  # fmt: skip
@@ -110,7 +110,7 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     (loose / "adapter_config.json").write_text(json.dumps(good | unused))
     assert train("--resume", "loose", "--steps", 3).code == 0
     (tmp_path / "other.txt").write_text("other symbols, " * 99)
-    refused(train("--resume", "loose", "--steps", 3, "--data", "other.txt"), "other symbols than those of this data")
+    refused(train("--resume", "loose", "--steps", 3, "--data", "other.txt"), "other symbols than this data has")
     (loose / "adapter_config.json").write_text("{")
     refused(train("--resume", "loose", "--steps", 3), "not JSON")
 

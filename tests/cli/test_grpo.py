@@ -199,7 +199,7 @@ def test_what_cannot_be_asked_is_refused(grpo, tidemark, asked, tmp_path):
         assert result.code == 2 and said in result.err and len(result.err.splitlines()) <= 2, result.err
     assert "--reward" in grpo(*asked[:2]).err
     assert "--new-tokens" in grpo(*asked, "--new-tokens", 1000).err
-    assert "names no command" in grpo(*asked[:2], "--reward", " ").err
+    assert "--reward is empty" in grpo(*asked[:2], "--reward", " ").err
     assert "at least 1 ms" in grpo(*asked, "--reward-timeout", "0").err
     assert "there is no model in" in tidemark("train", "grpo", "--model", tmp_path / "none").err
     assert "--prompts FILE --reward" in grpo().err  # letters are no sums

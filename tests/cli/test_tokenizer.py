@@ -177,7 +177,7 @@ def test_a_run_goes_on_with_its_own_tokenizer_alone(tidemark, tokenizer, model, 
 
 
 def test_sums_are_not_for_a_model_with_a_tokenizer(tidemark, model):
-    refused(tidemark("train", "lm", "--resume", "model", "--steps", 2), "sums are made of 13 symbols", "--data FILE")
+    refused(tidemark("train", "lm", "--resume", "model", "--steps", 2), "sums use 13 symbols", "--data FILE")
 
 
 def test_what_is_said_is_text_again(tidemark, model):
@@ -208,10 +208,10 @@ def change(folder, edit):
     (lambda f: change(f, lambda t: t.update(pre_tokenizer={"type": "Metaspace"})), "'Metaspace'"),
     (lambda f: change(f, lambda t: t.update(pre_tokenizer={"type": "Split", "behavior": "Isolated",
                                                             "pattern": {"Regex": r"(?<=x)y|\b"}})), "'(?<'"),
-    (lambda f: change(f, lambda t: t["model"]["vocab"].update(more=100000)), "it is another model's"),
-    (lambda f: change(f, lambda t: t["added_tokens"].append({"id": 5000, "content": "<more>"})), "it is another model's"),
+    (lambda f: change(f, lambda t: t["model"]["vocab"].update(more=100000)), "it belongs to another model"),
+    (lambda f: change(f, lambda t: t["added_tokens"].append({"id": 5000, "content": "<more>"})), "it belongs to another model"),
     (lambda f: ((f / "tokenizer.json").unlink(), (f / "tokenizer.model").write_bytes(b"x")), "'tokenizer.model'"),
-    (lambda f: ((f / "tokenizer.json").unlink(), (f / "vocab.json").write_text("{}")), "there is a vocab.json and no merges.txt"),
+    (lambda f: ((f / "tokenizer.json").unlink(), (f / "vocab.json").write_text("{}")), "there is a vocab.json but no merges.txt"),
 ], ids=["cut", "empty", "WordPiece", "Unigram", "normalizer", "pre-tokenizer", "pattern", "token beyond the model",
         "added token beyond the model", "SentencePiece", "half a pair"])
 def test_a_tokenizer_that_does_not_fit_is_refused(tidemark, model, tmp_path, spoil, words):

@@ -197,7 +197,7 @@ def move_tensor(folder):
 @pytest.mark.parametrize("spoil,words", [
     (lambda folder: (folder / INDEX).write_text("{}"), "no weight_map"),
     (lambda folder: (folder / INDEX).write_text("{"), "not valid JSON"),
-    (lambda folder: (folder / INDEX).unlink(), "there is a config.json and no model.safetensors"),
+    (lambda folder: (folder / INDEX).unlink(), "there is a config.json but no model.safetensors"),
     (lambda folder: (folder / SHARD).unlink(), f"{SHARD}': No such file"),
     (lambda folder: (folder / SHARD).write_bytes((folder / SHARD).read_bytes()[:-5]), SHARD),
     (lambda folder: (folder / SHARD).write_bytes(b""), "too short"),
@@ -475,7 +475,7 @@ def cut(path):
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("harm, words", [(overwrite, "it was changed while in use: the model does not know token"),
-                                         (cut, "it was cut while in use: it had 9024 bytes")])
+                                         (cut, "it was truncated while in use: it had 9024 bytes")])
 def test_a_corpus_that_changes_stops_the_run_and_keeps_the_last_checkpoint(background, tmp_path, harm, words, accumulate):
     corpus = tmp_path / "corpus.bin"
     corpus.write_bytes(struct.pack("<256i", 20240520, 1, 4000, *[0] * 253) + struct.pack("<4000H", *(i % 50 for i in range(4000))))
@@ -557,8 +557,8 @@ def test_a_model_from_elsewhere_is_trained_on(train, tmp_path):
 
 
 @pytest.mark.parametrize("config, words", [
-    ({"n_layer": 3}, "the model has a tensor 'h.2.ln_1.weight' (64) and the file has none"),
-    ({"n_layer": 1}, "the file has a tensor 'transformer.h.1.attn.c_attn.bias' and the model has none"),
+    ({"n_layer": 3}, "the model has a tensor 'h.2.ln_1.weight' (64), which the file does not have"),
+    ({"n_layer": 1}, "the file has a tensor 'transformer.h.1.attn.c_attn.bias', which the model does not have"),
     ({"n_embd": 128}, "tensor 'wte.weight' is (13, 128) in the model and (13, 64) in the file"),
     ({"n_positions": 64, "n_ctx": 64}, "tensor 'wpe.weight' is (64, 64) in the model and (128, 64) in the file"),
     ({"n_head": 7}, "is not a multiple of n_head"),

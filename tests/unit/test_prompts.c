@@ -193,7 +193,7 @@ static void a_file_that_changes_is_noticed(void **state)
     assert_non_null(strstr(err.text, ": line 2: it was changed while in use"));
     assert_int_equal(ftruncate(fd, 20), 0);
     assert_int_equal(tide_prompts_read_in_order(prompts, 1, &prompt, &err), -1);
-    assert_non_null(strstr(err.text, ": line 2: it was cut while in use: it had 34 bytes"));
+    assert_non_null(strstr(err.text, ": line 2: it was truncated while in use: it had 34 bytes"));
     close(fd);
     tide_prompts_free(prompts);
 }

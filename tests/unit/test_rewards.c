@@ -89,9 +89,9 @@ static void other_answers_are_refused(void **state)
         {"{\"rewards\":[1,0],\"a\":1}",
          "answered '{\"rewards\":[1,0],\"a\":1}', which is not a JSON array of numbers"},
         {"\x1b[2J", "answered '\\x1b[2J', which is not a JSON array of numbers"},
-        {"[]", "answered 0 rewards for 2 completions"},
-        {"[1]", "answered 1 rewards for 2 completions"},
-        {"[1,0,1]", "answered 3 rewards for 2 completions"},
+        {"[]", "gave 0 rewards for 2 completions"},
+        {"[1]", "gave 1 rewards for 2 completions"},
+        {"[1,0,1]", "gave 3 rewards for 2 completions"},
         {"[1,NaN]", "answered 'NaN' as reward 2 of 2, which is not a finite number"},
         {"[Infinity,1]", "answered 'Infinity' as reward 1 of 2, which is not a finite number"},
         {"[1,null]", "answered 'null' as reward 2 of 2, which is not a finite number"},
@@ -332,7 +332,7 @@ static void pipes_that_are_closed_are_named(void **state)
 static void a_wrong_answer_ends_it(void **state)
 {
     (void)state;
-    assert_fault("while read -r line; do echo '[1]'; done", 30000, "answered 1 rewards for 2 completions");
+    assert_fault("while read -r line; do echo '[1]'; done", 30000, "gave 1 rewards for 2 completions");
     assert_fault("while read -r line; do echo '[1, NaN]'; done", 30000,
                  "answered 'NaN' as reward 2 of 2, which is not a finite number");
 }

@@ -107,7 +107,7 @@ static void files_that_lie_are_refused(void **state)
         {"{", 0, "not valid JSON"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "outside the file"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, "more in it"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "another size"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "does not have the size"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "impossible shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,8],\"data_offsets\":[0,0]}}", 0,
          "impossible"},
@@ -339,7 +339,7 @@ static void data_that_cannot_be_learned_from_is_refused(void **state)
     refuse(text, 60, 0, "a sequence of 40 needs");
     refuse(text, sizeof text, 5, "20 symbols");
     int32_t head[512] = {20240520, 1, 100000};
-    refuse(head, sizeof head, 0, "promises 100000 tokens");
+    refuse(head, sizeof head, 0, "says that it has 100000 tokens");
     head[1] = 7;
     refuse(head, sizeof head, 0, "version 7");
     head[1] = 1;
@@ -347,7 +347,7 @@ static void data_that_cannot_be_learned_from_is_refused(void **state)
     head[300] = 60000;
     refuse(head, sizeof head, 50257, "token 60000");
     head[2] = -3;
-    refuse(head, sizeof head, 0, "promises -3");
+    refuse(head, sizeof head, 0, "says that it has -3");
 }
 
 static void a_token_file_is_read(void **state)

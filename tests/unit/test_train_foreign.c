@@ -135,17 +135,17 @@ static void the_first_tensor_that_does_not_match_is_named(void **state)
         const char *says;
     } cases[] = {
         {{.prefix = "", .type = "F32", .without = "h.1.mlp.c_fc.bias"},
-         "the model has a tensor 'h.1.mlp.c_fc.bias' (20) and the file has none"},
+         "the model has a tensor 'h.1.mlp.c_fc.bias' (20), which the file does not have"},
         {{.prefix = "transformer.", .type = "F32", .reshaped = "h.0.mlp.c_fc.weight"},
          "tensor 'h.0.mlp.c_fc.weight' is (12, 20) in the model and (20, 12) in the file"},
         {{.prefix = "", .type = "F32", .more = "h.2.ln_1.weight"},
-         "the file has a tensor 'h.2.ln_1.weight' and the model has none"},
+         "the file has a tensor 'h.2.ln_1.weight', which the model does not have"},
         {{.prefix = "", .type = "F32", .more = "transformer.wte.weight"},
          "tensor 'wte.weight' is (13, 12) in the model and (1) in the file"},
         {{.prefix = "", .type = "F32", .more = "\033[31m"},
-         "the file has a tensor '\\x1b[31m' and the model has none"},
+         "the file has a tensor '\\x1b[31m', which the model does not have"},
         {{.prefix = "", .type = "I16"},
-         "tensor 'wte.weight' has numbers of type I16; F32, F16 and BF16 are known"},
+         "tensor 'wte.weight' has numbers of type I16; only F32, F16 and BF16 are supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tide_err err = {0};

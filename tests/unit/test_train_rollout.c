@@ -343,7 +343,7 @@ static void a_prompt_must_leave_room(void **state)
     struct outcome o = outcome_of(&m, &request);
     assert_int_equal(o.counts[3], MOST_NEW);
     longest[1].count++;
-    expect_refusal(&m, &request, "prompt 2 has 68 tokens, and beside 24 new ones there is room for 67");
+    expect_refusal(&m, &request, "prompt 2 has 68 tokens; with 24 new ones there is room for only 67");
     longest[1].count = 0;
     expect_refusal(&m, &request, "prompt 2 is empty");
     longest[1].count = 3;

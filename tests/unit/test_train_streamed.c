@@ -439,7 +439,8 @@ static void a_file_of_another_model_is_refused_when_it_is_opened(void **state)
     struct model m = new_model(TIDE_F32, TIDE_F32);
     struct stat info;
     write_file(m.graph, TIDE_F32, "h.1.mlp.c_fc.weight");
-    expect_refusal(m.graph, "the model has a tensor 'h.1.mlp.c_fc.weight' (24, 50) and the file has none");
+    expect_refusal(m.graph,
+                   "the model has a tensor 'h.1.mlp.c_fc.weight' (24, 50), which the file does not have");
     write_file(m.graph, TIDE_I32, NULL);
     expect_refusal(m.graph, "has numbers of type I32");
     write_file(m.graph, TIDE_F32, NULL);
