@@ -30,10 +30,10 @@ static void name_jump_mark(const struct tide_history *h, const struct tide_histo
     char name[48];
     tide_history_name(h, m->name, name, sizeof name);
     if (m->kind == TIDE_MARK_EPOCH)
-        snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
+        snprintf(j->jump_mark, sizeof j->jump_mark, "start of epoch %lld", (long long)m->number);
     else
         snprintf(j->jump_mark, sizeof j->jump_mark, "%s of phase \"%s\"",
-                 m->kind == TIDE_MARK_PHASE_BEGIN ? "begin" : "end", name);
+                 m->kind == TIDE_MARK_PHASE_BEGIN ? "start" : "end", name);
 }
 
 void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *j)

@@ -129,7 +129,7 @@ const struct tide_command tide_command_export = {
         " speedscope    JSON for https://www.speedscope.app, a profile per process\n"
         " collapsed     'frame;frame;frame bytes', for flame graph tools\n"
         " chrome-trace  JSON for https://ui.perfetto.dev and chrome://tracing\n"
-        " openmetrics   text for Prometheus and its relatives\n"
+        " openmetrics   text for Prometheus and tools like it\n"
         " csv           one row per process and look, per change of a call site, or per mark\n"
         "\n"
         "The file appears under its name only when it is complete. Exit code: 0, or 2 when there is trouble.",

@@ -333,10 +333,10 @@ const struct tide_command tide_command_sample = {
         "The text is printed as it is generated, the prompt first; control characters are escaped on a terminal.\n"
         "\n"
         "A model with a tokenizer (tokenizer.json, or vocab.json and merges.txt, in DIR or in the checkpoint) reads the prompt with it, and stops at "
-        "<|endoftext|>. A model of bytes knows those that occurred in its text; a prompt with other bytes is refused. Without either, tokens are numbers, "
+        "<|endoftext|>. A model whose tokens are bytes knows only the bytes of its training text; a prompt with other bytes is refused. Without either, tokens are numbers, "
         "in the prompt (\"464 2068\") and in the output.\n"
         "\n"
-        "A model sees at most as many tokens as it was trained on. When that window is full, it goes on with the newer half. Of a longer prompt it sees the end.\n"
+        "A model sees at most as many tokens as it was trained on. When that window is full, it goes on with the newer half. It sees only the end of a longer prompt.\n"
         "\n"
         "Exit code: 0, or 2 when there is trouble.",
     .examples = "tidemark sample run --prompt '12+34=' --tokens 4 --temperature 0\n"

@@ -92,7 +92,7 @@ static void print_head(struct show *show)
     printf("  command  %s\n", TIDE_SHOWN(history->command, 68));
     date_text(history->started_wall_s, date, sizeof date);
     tide_summary_ending(history, ending, sizeof ending);
-    printf("  started  %s, lasted %s\n", *date ? date : "at a time that is not known",
+    printf("  started  %s, lasted %s\n", *date ? date : "at an unknown time",
            tide_duration_text((double)show->summary.last_ns / TIDE_NS_PER_S, lasted));
     printf("  ended    %s\n", ending);
     printf("  looks    %s", tide_count_text((double)history->tick_count, count));

@@ -15,7 +15,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     if (call->count)
         tide_err_set(err, "train: there is no task '%s'", TIDE_SHOWN(call->operands[0], 96));
     else
-        tide_err_set(err, "train: expected what to train");
+        tide_err_set(err, "train: no task was given");
     return tide_err_hint(err, "to train a language model: tidemark train lm");
 }
 

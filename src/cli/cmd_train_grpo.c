@@ -49,7 +49,7 @@ static const struct tide_option options[] = {
     {0, "inner-epochs", TIDE_OPTION_COUNT, SETTING(epochs), "N",
      "updates with the completions of each step (1)", NULL, 1, 1 << 16},
     {0, "loss", TIDE_OPTION_CHOICE, SETTING(loss), "NAME",
-     "how tokens are weighed (dapo): grpo, each completion the same; bnpo and dapo, each token the same; dr_grpo, by a constant",
+     "how tokens are weighted (dapo): grpo, each completion the same; bnpo and dapo, each token the same; dr_grpo, by a constant",
      "grpo|bnpo|dr_grpo|dapo", 0, 0},
     {0, "scale-rewards", TIDE_OPTION_CHOICE, SETTING(scale_rewards), "NAME",
      "divide advantages by the standard deviation of rewards in the group (default) or in the batch, or by nothing",

@@ -28,10 +28,10 @@ static const struct tide_option options[] = {
     {0, "tokenizer", TIDE_OPTION_TEXT, LM(tokenizer), "DIR",
      "cut the text into tokens with this: a tokenizer.json, or a directory with one or with vocab.json and merges.txt (a resumed model has its own)",
      NULL, 0, 0},
-    {0, "batch", TIDE_OPTION_COUNT, LM(settings.batch), "N", "sequences per batch (16; of sums 48)", NULL, 1,
+    {0, "batch", TIDE_OPTION_COUNT, LM(settings.batch), "N", "sequences per batch (16; for sums 48)", NULL, 1,
      1 << 20},
-    {0, "seq", TIDE_OPTION_COUNT, LM(settings.sequence), "N", "tokens per sequence (64; of sums 20)", NULL, 1,
-     1 << 20},
+    {0, "seq", TIDE_OPTION_COUNT, LM(settings.sequence), "N", "tokens per sequence (64; for sums 20)", NULL,
+     1, 1 << 20},
     {0, "accumulate", TIDE_OPTION_COUNT, LM(settings.accumulate), "N", "batches per step (1)", NULL, 1,
      1 << 20},
     {0, "adapt", TIDE_OPTION_TEXT, LM(model.adapt), "NAME",
@@ -52,7 +52,7 @@ static void tell_read(double share)
         (share < 1 && (now - began_ns < TIDE_NS_PER_S || now - told_ns < DRAW_MS * TIDE_NS_PER_MS)))
         return;
     if (share < 1)
-        fprintf(stderr, "\rtidemark: the text becomes tokens: %.0f %%", 100 * share);
+        fprintf(stderr, "\rtidemark: cutting the text into tokens: %.0f %%", 100 * share);
     else if (told_ns)
         fputs("\r\033[K", stderr);
     told_ns = now;

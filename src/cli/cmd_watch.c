@@ -539,14 +539,16 @@ const struct tide_command tide_command_watch = {
         "is being written is followed. PID is a tree that is already running, recorded while it is watched.\n"
         "\n"
         "CMD is started with an empty input; what it prints goes to a file named like the recording with '.log' "
-        "after it, and 'l' shows its last lines. Ctrl-C is passed on to it, and a second one asks what to do. When "
-        "it has ended the view stays until 'q'; the verdict, of a recording over 16 MiB the last that the view had, and "
-        "the name of the recording are then printed, and the exit status is that of CMD. Leaving earlier asks whether to stop the program or to leave it running "
-        "detached, which goes on being recorded and exits 0; SIGTERM, SIGHUP and a lost terminal leave it running. "
+        "after it, and 'l' shows its last lines. The first Ctrl-C is passed on to CMD, the second asks what to do. "
+        "When CMD has ended, the view stays until 'q'. Then the verdict and the name of the recording are printed, and "
+        "the exit status is that of CMD. (The verdict on a recording over 16 MiB is the last one that the view showed.)\n"
+        "\n"
+        "If you quit before CMD has ended, the view asks whether to stop it or to leave it running. If it is left "
+        "running, it is still recorded, and the exit status is 0. SIGTERM, SIGHUP and a lost terminal leave it running. "
         "Ctrl-Z stops only the view.\n"
         "\n"
-        "Without a terminal that can place a cursor there is no view: exit 2. NO_COLOR turns colours off; a locale "
-        "without UTF-8 gets ASCII.",
+        "On a terminal that cannot place a cursor there is no view, and the exit status is 2. NO_COLOR turns colours "
+        "off. In a locale without UTF-8 the view uses ASCII.",
     .examples = "tidemark watch -- python train.py\n"
                 "tidemark watch $(pgrep -of train.py)\n"
                 "tidemark watch train-20261115-071200.tide",

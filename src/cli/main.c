@@ -128,7 +128,7 @@ static int flush_answer(int code)
     if (!fflush(stdout) && !ferror(stdout))
         return code;
     struct tide_err err = {0};
-    tide_err_set(&err, "cannot write the answer: %s", errno ? strerror(errno) : "output error");
+    tide_err_set(&err, "cannot write the output: %s", errno ? strerror(errno) : "output error");
     return tide_report(&err);
 }
 

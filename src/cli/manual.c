@@ -165,7 +165,7 @@ static void put_tidemark(FILE *out)
         ".El\n.Sh ENVIRONMENT\n.Bl -tag -width TIDEMARK_CHANNEL\n"
         ".It Ev NO_COLOR\nWhen set and not empty, nothing is coloured.\n"
         ".It Ev TIDEMARK_CHANNEL\nSet by\n.Cm run\nfor the program: where its marks go.\n"
-        ".It Ev TIDEMARK_ISA\nWhat\n.Cm train\nand\n.Cm sample\nuse of the processor at the most:\n.Cm plain , avx2 , avx512\nor\n.Cm amx .\n"
+        ".It Ev TIDEMARK_ISA\nThe newest instruction set that\n.Cm train\nand\n.Cm sample\nmay use:\n.Cm plain , avx2 , avx512\nor\n.Cm amx .\n"
         ".It Ev TIDEMARK_RECORDING\nSet by\n.Cm run\nfor the program: the recording that is made of it.\n"
         ".El\n",
         out);

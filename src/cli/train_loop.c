@@ -367,7 +367,7 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
                  tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
     if (tide_trainer_least(trainer)->total + tide_task_beside(tide_trainer_task(trainer)) <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
-    return tide_err_hint(err, "--dry-run says what takes it: make that smaller");
+    return tide_err_hint(err, "--dry-run shows what takes the memory; make that smaller");
 }
 
 static int start(const struct tide_train_values *v, struct tide_trainer *trainer, struct tide_err *err)

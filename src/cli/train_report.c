@@ -63,7 +63,7 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
     if (loss->op == &tide_op_of_head)
         at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
     if (plan->choices.recompute_logits)
-        snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits twice",
+        snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits computed twice",
                  100 * plan->choices.recompute_logits / TIDE_QUARTERS);
     if (plan->choices.recompute)
         fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.recompute, blocks);
@@ -330,7 +330,7 @@ static void print_owners(FILE *out, const struct tide_task *task, const struct t
     for (int i = 0; i < b->owner_count; i++)
         print_owner(out, b->owners[i].name, b->owners[i].bytes);
     print_owner(out, "others", b->others);
-    print_owner(out, "between them, or for other phases alone", plan->bytes[TIDE_PASSES] - alive);
+    print_owner(out, "unused at the peak", plan->bytes[TIDE_PASSES] - alive);
 }
 
 void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t,

@@ -60,8 +60,8 @@ int tide_game_of(const char *name, int board, bool exact, struct tide_game *ret_
         return tide_err_set(err, "a board of %d x %d is too large: %s takes boards from %d to %d", board,
                             board, kind->name, kind->least, kind->most);
     if (exact && one)
-        return tide_err_set(err, "%s has no rule that more than %d in a row do not win: only gomoku has",
-                            kind->name, kind->line);
+        return tide_err_set(err, "--exact is for gomoku: in %s more than %d in a row win too", kind->name,
+                            kind->line);
     int rows = one ? kind->rows : board;
     *ret_game = (struct tide_game){
         .name = kind->name,

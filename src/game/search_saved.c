@@ -127,8 +127,8 @@ static int load(struct tide_search *search, const void *bytes, size_t count, str
     if (count != needed)
         return tide_err_set(err, "the saved search has %zu bytes and needs %zu", count, needed);
     if (saved.used < 1 || saved.used > search->capacity)
-        return tide_err_set(err, "the saved search has %u children: here is room for %u", saved.used,
-                            search->capacity);
+        return tide_err_set(err, "the saved search has %u children, but there is room for only %u",
+                            saved.used, search->capacity);
     if (!is_position(&search->game, &saved.root))
         return tide_err_set(err, "no game leads to the position of the saved search");
     tide_search_begin(search, &saved.root);

@@ -255,7 +255,7 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
     const char *type = json_string_value(json_object_get(root, "model_type"));
     if (!type) {
         tide_err_set(err, "the model's configuration has no model_type");
-        return tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are known");
+        return tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are supported");
     }
     for (size_t i = 0; i < FAMILIES; i++) {
         names[i] = families[i].type;
@@ -268,7 +268,7 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
     tide_err_set(err, "models of type '%s' cannot be planned yet", TIDE_SHOWN(type, 64));
     const char *nearest = tide_text_nearest(type, names);
     return nearest ? tide_err_hint(err, "did you mean '%s'?", nearest)
-                   : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are known");
+                   : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are supported");
 }
 
 /* The document is given back. */

@@ -247,7 +247,8 @@ static enum tide_gomocup_want end_board(struct tide_gomocup *g)
 static enum tide_gomocup_want set_rule(struct tide_gomocup *g, int64_t rule)
 {
     if (rule & ~(int64_t)RULE_EXACT)
-        return answer(g, "ERROR rule %lld is not known: 0 is five or more, 1 exactly five", (long long)rule);
+        return answer(g, "ERROR rule %lld is not supported: 0 is five or more, 1 exactly five",
+                      (long long)rule);
     g->exact = g->game.exact = rule == RULE_EXACT;
     return TIDE_GOMOCUP_MORE;
 }

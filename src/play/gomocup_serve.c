@@ -52,7 +52,7 @@ static int hear(struct serving *s, struct tide_err *err)
     if (n < 0 && errno == EINTR)
         return 0;
     if (n < 0)
-        return tide_err_set(err, "cannot read from the manager: %s", strerror(errno));
+        return tide_err_set(err, "cannot read what the manager writes: %s", strerror(errno));
     s->ended = n == 0;
     s->held_len += (size_t)n;
     s->heard_ns = tide_clock_ns();

@@ -151,31 +151,29 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
         [TIDE_HEAP_STARTING] = "starting",
         [TIDE_HEAP_ON] = "on",
         [TIDE_HEAP_REPLACED] =
-            "the program brings its own malloc: only mappings are seen; build it without, or with "
-            "that malloc in a shared library",
+            "the program has a malloc of its own: only mappings are seen; build it without that malloc, or with it in a shared library",
         [TIDE_HEAP_SANITIZED] =
             "the program is built with a sanitizer, whose allocator is left alone: nothing is "
             "seen; build it without -fsanitize",
         [TIDE_HEAP_UNKNOWN_LIBC] =
-            "a function of the C library was not found: nothing is seen; only glibc is known",
+            "a function of the C library was not found: nothing is seen; only glibc is supported",
         [TIDE_HEAP_OWN_NEW] =
             "the library that replaces malloc serves C++ new itself: of C++ only what calls malloc is "
             "seen; run it without that library",
     };
     unsigned state = head->state, version = head->python_version;
 
-    snprintf(out, size, "%s",
-             state < sizeof states / sizeof *states ? states[state] : "in a state that is not known");
+    snprintf(out, size, "%s", state < sizeof states / sizeof *states ? states[state] : "in an unknown state");
     size_t len = strlen(out);
     if (head->python == TIDE_HEAP_PYTHON_VERSION || head->python == TIDE_HEAP_PYTHON_CHECK)
-        snprintf(out + len, size - len, "; no Python frames: %s of Python %u.%u",
-                 head->python == TIDE_HEAP_PYTHON_VERSION ? "nothing is known" : "the self-check failed",
-                 version >> 24, version >> 16 & 0xff);
+        snprintf(out + len, size - len, "; no Python frames: Python %u.%u %s", version >> 24,
+                 version >> 16 & 0xff,
+                 head->python == TIDE_HEAP_PYTHON_VERSION ? "is not supported" : "failed the self-check");
     len = strlen(out);
     if (head->cuda == TIDE_HEAP_CUDA_INCOMPLETE)
         snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
-        snprintf(out + len, size - len, "; device memory of one of two CUDA drivers alone");
+        snprintf(out + len, size - len, "; device memory of only one of two CUDA drivers");
 }
 
 static void put_note(struct tide_heap_look *look, const char *text)

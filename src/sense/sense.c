@@ -264,14 +264,15 @@ static void note_unreadable(struct tide_sense *sense)
             add_note(sense, "the counters of %s[%" PRId64 "] could not be read: %s", name, member->pid,
                      strerror(error));
         else if (error)
-            add_note(sense, "the counters of %s[%" PRId64 "] may not be read", name, member->pid);
+            add_note(sense, "no permission to read the counters of %s[%" PRId64 "]", name, member->pid);
         else
             add_note(sense,
-                     "PSS of %s[%" PRId64 "] may not be read (it belongs to someone else): pages that it "
-                     "shares are counted in full",
+                     "no permission to read the PSS of %s[%" PRId64
+                     "], which belongs to another user: pages that it shares are counted in full",
                      name, member->pid);
         if (sense->unreadable_notes == UNREADABLE_NOTES)
-            add_note(sense, "more processes may not be read; no further notes of this kind follow");
+            add_note(sense,
+                     "there are more processes that cannot be read; no further notes of this kind follow");
     }
     if (sense->tree.overflowed && !sense->overflow_noted) {
         sense->overflow_noted = true;

@@ -230,7 +230,7 @@ def test_nothing_untrusted_reaches_the_terminal_unescaped(tidemark):
 def test_an_answer_that_cannot_be_written_is_trouble(run, binary):
     done = run("sh", "-c", f"'{binary}' help > /dev/full")
     assert done.code == 2
-    assert done.err == "tidemark: cannot write the answer: No space left on device\n"
+    assert done.err == "tidemark: cannot write the output: No space left on device\n"
 
 
 def test_closed_standard_descriptors_are_survived(run, binary):

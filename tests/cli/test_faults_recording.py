@@ -99,7 +99,7 @@ def test_an_answer_that_cannot_be_written_is_trouble(binary, training, env):
             done = subprocess.run([binary, "show", *options, training], stdout=full, stderr=subprocess.PIPE, text=True,
                                   env=env, check=False)
         assert done.returncode == 2
-        assert "cannot write the answer" in done.stderr
+        assert "cannot write the output" in done.stderr
 
 
 def wait_for_looks(path, count):

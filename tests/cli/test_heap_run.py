@@ -360,7 +360,7 @@ def test_a_program_with_its_own_malloc_is_named_and_its_leak_no_retention(tidema
     subprocess.run(["cc", "-O1", "-w", "-fno-builtin", "-rdynamic", "-o", tmp_path / "own", tmp_path / "own.c"], check=True)
     done = tidemark("run", "--heap", "-i", "50ms", "-o", "a.tide", "--", "./own")
     assert done.code == 0, done.err
-    assert re.search(r"allocations of process \d+: the program brings its own malloc: only mappings are seen; build it without",
+    assert re.search(r"allocations of process \d+: the program has a malloc of its own: only mappings are seen; build it without",
                      done.err), done.err
     assert "LEAK" in done.err and "RETENTION" not in done.err
 

@@ -106,7 +106,7 @@ def test_what_the_program_holds_is_a_leak(tidemark, tmp_path):
 @pytest.mark.parametrize("how, more", [
     ("what malloc keeps does not grow", {"free": lambda i: 3 * MIB, "pieces": lambda i: 9}),
     ("shared memory grows", {"shmem": lambda i: i * MIB}),
-    ("the program brings its own malloc: only mappings are seen", {"state": "the program brings its own malloc"}),
+    ("the program has a malloc of its own: only mappings are seen", {"state": "the program has a malloc of its own"}),
     ("a tenth of what was allocated was not followed", {"dropped": 100}),
 ])
 def test_it_is_not_called_retention_when(tidemark, tmp_path, how, more):

@@ -90,7 +90,7 @@ def test_a_full_tree_is_searched_on_and_told(selfplay):
 
 @pytest.mark.parametrize("words, said", [
     (("--game", "gomoku", "--board", 4), "board"),
-    (("--game", "connect4", "--exact"), "only gomoku"),
+    (("--game", "connect4", "--exact"), "--exact is for gomoku"),
     (("--net", "10x"), "net"),
     (("--net", "huge"), "net"),
     (("--children", 3), "children"),

@@ -319,7 +319,7 @@ static void a_jump_names_the_mark_it_came_with(void **state)
     struct tide_assessment *a = finish(&m, text, sizeof text);
     assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
     assert_true(a->judged[0].verdict.jump_x == 260);
-    assert_string_equal(a->judged[0].jump_mark, "begin of epoch 2");
+    assert_string_equal(a->judged[0].jump_mark, "start of epoch 2");
     tide_assessment_free(a);
 }
 

@@ -326,8 +326,7 @@ static void games_that_cannot_be_are_refused_with_a_sentence(void **state)
         {"gomoku", 21, false, "a board of 21 x 21 is too large: gomoku takes boards from 5 to 20", ""},
         {"connect4", 8, false, "connect4 has one board, of 7 columns and 6 rows: it cannot have 8 columns",
          ""},
-        {"tictactoe", 0, true, "tictactoe has no rule that more than 3 in a row do not win: only gomoku has",
-         ""},
+        {"tictactoe", 0, true, "--exact is for gomoku: in tictactoe more than 3 in a row win too", ""},
         {"gomoko", 0, false, "there is no game 'gomoko'", "did you mean 'gomoku'?"},
         {"chess\n", 0, false, "there is no game 'chess\\x0a'", "games are tictactoe, connect4 and gomoku"},
     };

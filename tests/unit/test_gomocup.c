@@ -152,7 +152,7 @@ static void what_cannot_be_is_an_error_and_changes_nothing(void **state)
         {"START\n", "ERROR expected START SIZE\n"},
         {"RECTSTART 20,15\n", "ERROR the board must be square\n"},
         {"RECTSTART 20\n", "ERROR expected RECTSTART WIDTH,HEIGHT\n"},
-        {"INFO rule 4\n", "ERROR rule 4 is not known: 0 is five or more, 1 exactly five\n"},
+        {"INFO rule 4\n", "ERROR rule 4 is not supported: 0 is five or more, 1 exactly five\n"},
         {"INFO max_memory lots\n", "ERROR expected INFO max_memory NUMBER\n"},
         {"FLY 1,2\n", "UNKNOWN FLY\n"},
         {"SUGGEST 1,2\n", "UNKNOWN SUGGEST\n"},

@@ -367,7 +367,7 @@ static void searches_that_do_not_fit_are_refused(void **state)
     struct guarded saved = guarded_of(tide_search_saved_bytes(s.search));
     tide_search_save(s.search, saved.memory);
     assert_int_equal(tide_search_load(small.search, saved.memory, saved.bytes, &err), -1);
-    assert_string_equal(err.text, "the saved search has 701 children: here is room for 100");
+    assert_string_equal(err.text, "the saved search has 701 children, but there is room for only 100");
     assert_int_equal(tide_search_load(strange.search, saved.memory, saved.bytes, &err), -1);
     assert_string_equal(err.text, "the saved search is not one of tictactoe on a board of 3 x 3");
     assert_int_equal(tide_search_load(s.search, saved.memory, saved.bytes - 1, &err), -1);

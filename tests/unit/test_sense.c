@@ -534,7 +534,7 @@ static void a_process_that_may_not_be_read_is_noted_once_and_escaped(void **stat
     open_reader();
     struct text_rows rows = notes();
     assert_int_equal(rows.count, 1);
-    assert_string_equal(rows.text[0], "the counters of a\\x1b[2Jb[100] may not be read");
+    assert_string_equal(rows.text[0], "no permission to read the counters of a\\x1b[2Jb[100]");
 }
 
 static void many_processes_are_recorded(void **state)

@@ -258,9 +258,9 @@ double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier
 static bool (*const trials[TIDE_ISAS])(void) = {
     [TIDE_ISA_AVX2] = try_avx2, [TIDE_ISA_AVX512] = try_avx512, [TIDE_ISA_AMX] = try_amx};
 static const char *const complaints[TIDE_ISAS] = {
-    [TIDE_ISA_AVX2] = "AVX2 is announced and does not work; it is left unused",
-    [TIDE_ISA_AVX512] = "AVX-512 is announced and does not work; it is left unused",
-    [TIDE_ISA_AMX] = "AMX is announced and does not work; it is left unused"};
+    [TIDE_ISA_AVX2] = "the processor reports AVX2, but it does not work; it is not used",
+    [TIDE_ISA_AVX512] = "the processor reports AVX-512, but it does not work; it is not used",
+    [TIDE_ISA_AMX] = "the processor reports AMX, but it does not work; it is not used"};
 
 static void find_best(void)
 {
@@ -325,12 +325,12 @@ int tide_processor_check(struct tide_err *err)
     int asked = asked_for();
     find_once();
     if (asked < 0) {
-        tide_err_set(err, "TIDEMARK_ISA names no instruction set");
-        return tide_err_hint(err, "plain, avx2, avx512 or amx");
+        tide_err_set(err, "TIDEMARK_ISA does not name an instruction set");
+        return tide_err_hint(err, "it can be plain, avx2, avx512 or amx");
     }
     if (asked == TIDE_ISAS || asked <= (int)found.best)
         return 0;
-    tide_err_set(err, "TIDEMARK_ISA asks for %s, which this processor cannot do",
+    tide_err_set(err, "TIDEMARK_ISA asks for %s, which this processor does not have",
                  tide_isa_name((enum tide_isa)asked));
     return tide_err_hint(err, "at most %s", words[found.best]);
 }

@@ -151,11 +151,11 @@ static void put_tree(struct metrics *m)
           (double)t->rss_bytes);
     plain(m, "tidemark_cgroup_bytes", "bytes", "Memory of the tree's control group.",
           (double)t->cgroup_bytes);
-    plain(m, "tidemark_host_available_bytes", "bytes", "Memory that the host has left.",
+    plain(m, "tidemark_host_available_bytes", "bytes", "Memory available on the host.",
           (double)t->available_bytes);
     if (m->h->limit_count == 0)
         return;
-    family(m, "tidemark_limit_bytes", "bytes", "Bounds that apply.");
+    family(m, "tidemark_limit_bytes", "bytes", "Memory limits that apply.");
     for (size_t i = 0; i < m->h->limit_count; i++) {
         bool replaced = false;
         for (size_t k = i + 1; k < m->h->limit_count && !replaced; k++)
@@ -207,7 +207,7 @@ static void put_marks(struct metrics *m)
 static void put_verdict(struct metrics *m)
 {
     const struct tide_judged *worst = &m->e->assessment->judged[0];
-    family(m, "tidemark_verdict", NULL, "What the memory of the worst process does: 1 for what it is.");
+    family(m, "tidemark_verdict", NULL, "The verdict on the worst process: 1 for the one that applies.");
     for (int kind = 0; kind < TIDE_VERDICTS; kind++)
         fprintf(m->out, "tidemark_verdict{verdict=\"%s\"} %d\n",
                 tide_verdict_name((enum tide_verdict_kind)kind), worst->verdict.kind == (unsigned)kind);
@@ -229,7 +229,7 @@ static void put_gpus(struct metrics *m)
         return;
     tide_map_init(&seen, GPU_ROWS_MOST);
     family(m, "tidemark_gpu_bytes", "bytes",
-           "Memory of a device that a process uses; without a process, that all use.");
+           "Device memory that a process uses; without a process, what all of them use.");
     for (size_t i = h->gpu_count; i-- > 0;) {
         const struct tide_history_gpu *g = &h->gpu[i];
         uint64_t key = (uint64_t)g->device << 40 ^ (uint64_t)(g->process + 1);
@@ -280,7 +280,8 @@ static void put_kept(struct metrics *m)
         if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
             continue;
         if (!any)
-            family(m, "tidemark_heap_free_bytes", "bytes", "What malloc keeps and nobody holds.");
+            family(m, "tidemark_heap_free_bytes", "bytes",
+                   "Memory that malloc keeps and the program does not hold.");
         any = true;
         put_of_process(m, "tidemark_heap_free_bytes", p->row.id, (double)p->heap[count - 1].free_bytes);
     }
