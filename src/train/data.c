@@ -1,5 +1,6 @@
 #include "train/data.h"
 #include "base/descriptors.h"
+#include "base/infile.h"
 #include "base/text.h"
 #include "base/random.h"
 
@@ -228,11 +229,10 @@ static int tokenize(struct tide_data *d, int64_t vocabulary, void (*tell)(double
 static int open_regular(struct tide_data *d, const char *path, struct tide_err *err)
 {
     struct stat info;
-    d->fd = open(path, O_RDONLY | O_CLOEXEC);
+    d->fd = tide_infile_open(path, &info);
     if (d->fd < 0)
-        return tide_err_set(err, "cannot open it: %s", strerror(errno));
-    if (fstat(d->fd, &info) || !S_ISREG(info.st_mode))
-        return tide_err_set(err, "it is not a regular file");
+        return tide_err_set(err, "cannot open it: %s",
+                            errno == ENXIO ? "it is not a regular file" : strerror(errno));
     if (!info.st_size)
         return tide_err_set(err, "cannot read it: it is empty");
     d->file_bytes = (size_t)info.st_size;

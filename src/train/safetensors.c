@@ -1,11 +1,11 @@
 #include "train/safetensors.h"
 #include "rt/cpu/rows.h"
 #include "base/descriptors.h"
+#include "base/infile.h"
 #include "base/json.h"
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,14 +229,12 @@ int tide_safetensors_open(struct tide_safetensors *file, const char *path, struc
 {
     struct stat info;
     const char *shown = TIDE_SHOWN(path, 256);
-    *file = (struct tide_safetensors){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    *file = (struct tide_safetensors){.fd = tide_infile_open(path, &info)};
     if (file->fd < 0)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    int status = 0;
-    if (fstat(file->fd, &info) || !S_ISREG(info.st_mode))
-        status = bad(err, "it is not a regular file");
+        return tide_err_set(err, "cannot open '%s': %s", shown,
+                            errno == ENXIO ? "it is not a regular file" : strerror(errno));
     file->size = (size_t)info.st_size;
-    if (!status && !read_header(file, err))
+    if (!read_header(file, err))
         return 0;
     tide_safetensors_close(file);
     return tide_err_wrap(err, "%s", shown);

@@ -18,7 +18,7 @@ def pipe(tmp_path):
 
 
 @pytest.mark.parametrize("args", [["judge"], ["show"], ["blame"], ["report"], ["plan", "--model"], ["watch", "--dump"],
-                                  ["train", "lm", "--dry-run", "--config"]])
+                                  ["train", "lm", "--dry-run", "--config"], ["train", "lm", "--dry-run", "--data"]])
 def test_a_pipe_that_nobody_writes_to_is_refused(tidemark, pipe, args):
     got = tidemark(*args, pipe, timeout=60)
     assert got.code == 2 and got.out == ""

@@ -1,7 +1,7 @@
 #include "show/screen/log.h"
+#include "base/infile.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -83,10 +83,10 @@ void tide_log_take(struct tide_log *log, const char *bytes, size_t len)
 void tide_log_read(struct tide_log *log, const char *path)
 {
     tide_buf_clear(&log->text);
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     struct stat about;
+    int fd = path ? tide_infile_open(path, &about) : -1;
     char *bytes = malloc(TIDE_LOG_BYTES);
-    if (fd >= 0 && bytes && !fstat(fd, &about) && S_ISREG(about.st_mode)) {
+    if (fd >= 0 && bytes) {
         off_t from = about.st_size > TIDE_LOG_BYTES ? about.st_size - TIDE_LOG_BYTES : 0;
         ssize_t n = pread(fd, bytes, TIDE_LOG_BYTES, from);
         const char *text = bytes;
