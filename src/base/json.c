@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -128,7 +129,7 @@ void tide_json_null(struct tide_json *json, const char *key)
 
 void tide_json_whole(struct tide_json *json, const char *key, double value)
 {
-    if (!isfinite(value) || fabs(value) > 0x1p62)
+    if (!isfinite(value) || fabs(value) > (double)TIDE_LARGEST)
         tide_json_null(json, key);
     else
         tide_json_integer(json, key, llround(value));

@@ -13,6 +13,7 @@
 #include "assess/stacks.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static void label_number(struct metrics *m, const char *name, int64_t value)
 
 static void value(struct metrics *m, double number)
 {
-    if (number == floor(number) && fabs(number) < 0x1p62)
+    if (number == floor(number) && fabs(number) < (double)TIDE_LARGEST)
         fprintf(m->out, "%s %lld\n", *m->gap == ',' ? "}" : "", (long long)number);
     else
         fprintf(m->out, "%s %.10g\n", *m->gap == ',' ? "}" : "", number);
