@@ -16,6 +16,9 @@
 /* No number of bytes, blocks or nanoseconds is larger: two of them add up in an int64_t. */
 #define TIDE_LARGEST (INT64_C(1) << 62)
 
+/* What a double, and so JavaScript and every reader of JSON, holds exactly. */
+#define TIDE_EXACT_MOST (INT64_C(1) << 53)
+
 /* The sum of two such, which stops there. */
 static inline int64_t tide_bounded_sum(int64_t a, int64_t b)
 {

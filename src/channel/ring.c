@@ -1,6 +1,7 @@
 #include "channel/ring.h"
 
 #include "base/map.h"
+#include "base/units.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -8,9 +9,6 @@
 #include <unistd.h>
 
 enum { GROUPS_MAX = 2 * TIDE_LANE_SLOTS, NO_SLOT = UINT16_MAX };
-
-/* What a double, and so every reader of a recording, holds exactly. */
-#define NUMBER_MOST (INT64_C(1) << 53)
 
 /* One series of marks within one read. */
 struct group {
@@ -74,8 +72,8 @@ static int read_slots(int fd, uint64_t next, uint64_t count, struct tide_lane_sl
 
 static bool is_mark(const struct tide_lane_slot *slot)
 {
-    return slot->kind >= TIDE_MARK_STEP && slot->kind <= TIDE_MARK_GAUGE && slot->number >= -NUMBER_MOST &&
-           slot->number <= NUMBER_MOST;
+    return slot->kind >= TIDE_MARK_STEP && slot->kind <= TIDE_MARK_GAUGE &&
+           slot->number >= -TIDE_EXACT_MOST && slot->number <= TIDE_EXACT_MOST;
 }
 
 static bool has_name(uint32_t kind)

@@ -1,6 +1,7 @@
 #include "cli/stepwords.h"
 
 #include "base/text.h"
+#include "base/units.h"
 
 #include <ctype.h>
 #include <regex.h>
@@ -16,7 +17,6 @@ enum {
     LABEL = 16,
     CONFIRM_SLACK = 1000, /* a jump ahead by more than this (and 100 strides) must be seen twice */
 };
-static const int64_t number_most = INT64_C(1) << 53;
 
 enum escape { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED };
 
@@ -76,7 +76,7 @@ static const char *whole(const char *p, int64_t *ret)
         if (isdigit((unsigned char)*p)) {
             value = value * 10 + (*p - '0');
             run++;
-            if (value > number_most)
+            if (value > TIDE_EXACT_MOST)
                 return NULL;
         } else if ((*p == ',' || *p == '_') && run >= 1 && run <= 3 && isdigit((unsigned char)p[1]) &&
                    isdigit((unsigned char)p[2]) && isdigit((unsigned char)p[3]) &&
@@ -104,7 +104,7 @@ static const char *scaled(const char *p, int64_t *ret)
     double factor = *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : *end == 'G' ? 1e9 : 1;
     if (factor > 1)
         end++;
-    if (exact * factor > (double)number_most)
+    if (exact * factor > (double)TIDE_EXACT_MOST)
         return NULL;
     *ret = (int64_t)(exact * factor + 0.5);
     return end;
@@ -538,7 +538,7 @@ static bool begins_again(const struct counter *c, const struct sighting *seen)
 static void carry_over(struct counter *c, const struct sighting *seen)
 {
     int64_t counted = c->total && c->last > c->total / 2 ? c->total : c->last + c->stride - seen->number;
-    if (c->offset < number_most && counted > 0)
+    if (c->offset < TIDE_EXACT_MOST && counted > 0)
         c->offset += counted;
     c->last = -1;
 }

@@ -79,9 +79,9 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
 #define TIDE_TRACK_ITEMS                                                                                     \
     {0, "items", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items), "N",                                           \
      "the data set has N items; with --per-step, tidemark recognises one pass over it", NULL, 1,             \
-     INT64_C(1) << 53},                                                                                      \
+     TIDE_EXACT_MOST},                                                                                      \
     {0, "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", "a step uses K items", NULL,  \
-     1, INT64_C(1) << 53}
+     1, TIDE_EXACT_MOST}
 #define TIDE_TRACK_QUIET                                                                                     \
     {'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                         \
      "print only the sentence of the verdict", NULL, 0, 0}

@@ -1,6 +1,7 @@
 #include "show/report/page_series.h"
 #include "assess/bins.h"
 #include "assess/downsample.h"
+#include "base/units.h"
 #include "judge/floor.h"
 
 #include <math.h>
@@ -61,7 +62,7 @@ struct drawing {
 
 static void add(struct tide_report_curve *line, int64_t t_ns, int64_t bytes)
 {
-    const int64_t most = TIDE_REPORT_BYTES_MOST;
+    const int64_t most = TIDE_EXACT_MOST; /* more in a recording is nonsense */
     bytes = bytes > most ? most : bytes < -most ? -most : bytes;
     line->points[line->count++] = (struct tide_report_point){t_ns > 0 ? t_ns : 0, bytes};
 }
@@ -185,7 +186,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
     /* The lowest of the last window is somewhere in it; to its end, as fitted. */
     int64_t end_ns = tide_report_time(d->summary, j->verdict.x_last);
     if (line.count && isfinite(j->verdict.floor_last) && end_ns > line.points[line.count - 1].t_ns)
-        add(&line, end_ns, (int64_t)fmin(j->verdict.floor_last, (double)TIDE_REPORT_BYTES_MOST));
+        add(&line, end_ns, (int64_t)fmin(j->verdict.floor_last, (double)TIDE_EXACT_MOST));
     s->floor = line;
     return 0;
 }

@@ -12,9 +12,6 @@
 #include "assess/summary.h"
 #include "base/arena.h"
 
-/* A script counts exactly so far; more in a recording is nonsense and is cut to this. */
-#define TIDE_REPORT_BYTES_MOST (INT64_C(1) << 53)
-
 struct tide_report_point {
     int64_t t_ns;
     int64_t bytes;

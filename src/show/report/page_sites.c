@@ -2,6 +2,7 @@
 #include "assess/moment.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "show/report/page_series.h"
 #include "show/text/stack_text.h"
 
@@ -224,7 +225,7 @@ static int add_values(struct making *m, const struct tide_history_site *site, st
     for (size_t i = 0; i < s->moment_count; i++)
         to->values[i] =
             (int64_t)fmin((double)to->values[i] + tide_moment_live(m->h, site, s->moments_ns[i], NULL),
-                          (double)TIDE_REPORT_BYTES_MOST);
+                          (double)TIDE_EXACT_MOST);
     to->growth += tide_moment_growth(site, s->moments_ns[s->first], s->moments_ns[s->last]);
     to->merged++;
     return 0;
