@@ -3,7 +3,6 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "show/report/page_series.h"
 #include "show/text/stack_text.h"
 
 #include <math.h>
