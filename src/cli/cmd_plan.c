@@ -1,5 +1,5 @@
 /*
- * cmd_plan.c - tidemark plan: what a training run will need, and which mistakes explain what it took.
+ * cmd_plan.c - tidemark plan: what a training run will need, or which mistakes made a run need more.
  */
 #include "cli/command.h"
 #include "assess/plan_compared.h"
@@ -231,7 +231,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
 const struct tide_command tide_command_plan = {
     .name = "plan",
     .synopsis = "--model NAME [options] | -- tidemark train lm ...",
-    .summary = "say how much memory a training run needs, or which mistake explains what it used",
+    .summary = "say how much memory a training run needs, or why a run needed more",
     .details =
         "Plans the memory of a PyTorch run before it runs. It goes through the operators of the model, of autograd and of the optimizer by their sizes "
         "alone, on a model of PyTorch's caching allocator. The table shows what the bytes are for at the peak, and at the peak of every phase. docs/PLAN.md "
