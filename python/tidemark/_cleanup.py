@@ -140,7 +140,7 @@ class Cleanup:
         out: Optional[Callable[[str], None]] = None,
     ) -> None:
         if every != "auto" and (not isinstance(every, int) or every < 1):
-            say(f"tidemark: Cleanup(every={every!r}) is neither 'auto' nor a number of steps; 'auto' is taken")
+            say(f"tidemark: Cleanup(every={every!r}) is neither 'auto' nor a number of steps; 'auto' is used")
             every = "auto"
         self.actions, self.missing = _actions(model)
         self.every = every
