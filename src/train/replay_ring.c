@@ -1,5 +1,6 @@
 #include "train/replay_ring.h"
 #include "base/random.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,8 +139,10 @@ int tide_replay_check(const struct tide_game *game, const uint8_t *record, struc
 int tide_replay_read(struct tide_replay *replay, FILE *file, struct tide_err *err)
 {
     int64_t put;
-    if (fread(&put, sizeof put, 1, file) != 1 || put < 0)
+    if (fread(&put, sizeof put, 1, file) != 1)
         return tide_err_set(err, "the replay is cut off");
+    if (put < 0 || put > TIDE_LARGEST)
+        return tide_err_set(err, "the replay has an impossible number of positions");
     replay->put = put;
     int64_t count = tide_replay_count(replay);
     if (fread(replay->records, replay->record, (size_t)count, file) != (size_t)count)

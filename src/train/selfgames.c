@@ -1,4 +1,5 @@
 #include "train/selfgames.h"
+#include "base/units.h"
 #include "game/cache.h"
 #include "game/opening.h"
 #include "rt/cpu/threads.h"
@@ -501,8 +502,10 @@ static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struc
 
 int tide_selfgames_read(struct tide_selfgames *g, FILE *file, struct tide_err *err)
 {
-    if (fread(&g->next, sizeof g->next, 1, file) != 1 || g->next < 0)
+    if (fread(&g->next, sizeof g->next, 1, file) != 1)
         return tide_err_set(err, "the saved games are cut off");
+    if (g->next < 0 || g->next > TIDE_LARGEST)
+        return tide_err_set(err, "the saved games have an impossible number");
     for (int64_t i = 0; i < g->rule.games; i++)
         if (read_game(g, &g->slots[i], file, err))
             return -1;

@@ -349,7 +349,7 @@ static int read_state(struct selfplay *p, FILE *file, struct tide_err *err)
 {
     struct head head;
     if (fread(&head, sizeof head, 1, file) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 ||
-        head.played < 0 || !isfinite(head.elo))
+        head.played < 0 || head.played > TIDE_LARGEST || !isfinite(head.elo))
         return tide_err_set(err, "it does not begin like a saved replay");
     p->played = head.played;
     p->elo = head.elo;
