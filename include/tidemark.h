@@ -51,8 +51,8 @@ int tide_tracked(void);
 
 /* ---- a program's own pools and arenas, under `tidemark run --heap`
  *
- * From outside, memory inside a pool belongs to whoever made the pool grow. A pool that says what it hands
- * out gets its users' call stacks instead, sampled or exact like those of malloc:
+ * Seen from outside, memory inside a pool belongs to the code that made the pool grow. A pool that says what
+ * it hands out gets its users' call stacks instead, sampled or exact like those of malloc:
  *
  *     chunk = malloc(CHUNK);                 tide_pool_chunk(chunk, CHUNK);
  *     pointer = chunk + used, used += bytes; tide_pool_alloc(pointer, bytes);

@@ -7,8 +7,9 @@
  * has to collect. That ends when all of it is touched. What leaks inside of such a piece looks the same, so
  * this is not decided; if it is little of what the process has, it is flat.
  *
- * A large mapping that no memory was reserved for (MAP_NORESERVE) is no such piece: it is addresses that an
- * allocator took far ahead, of which it means to use what it will need. What is touched there was asked for.
+ * A large mapping that no memory was reserved for (MAP_NORESERVE) is not such a piece: it is addresses that
+ * an allocator took far ahead, of which it means to use what it will need. What is touched there was asked
+ * for.
  */
 #include "assess/assessment_private.h"
 #include "judge/thresholds.h"

@@ -448,7 +448,7 @@ int64_t tide_assessing_time(const struct tide_assessing *s, double x)
 
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *p)
 {
-    if (p->unread_ns) /* its last level is no level of the time since */
+    if (p->unread_ns) /* its last level is not the level of the time since */
         return p->unread_ns;
     return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
 }

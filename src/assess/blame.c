@@ -138,7 +138,7 @@ static bool blocks_become_larger(const struct tide_history_site *site)
     return bytes > blocks * blocks; /* most of the factor is the blocks' own */
 }
 
-/* A container that grows by a factor is no jump and has no end, however rare its jumps have become. */
+/* A container that grows by a factor is not a jump and has no end, however rare its jumps have become. */
 static void find_container(struct tide_blaming *g, struct tide_culprit *c)
 {
     struct tide_verdict *v = &c->on.verdict;

@@ -69,7 +69,7 @@ enum { TIDE_BLAME_JUDGED = 256 };
 struct tide_blame {
     struct tide_culprit *culprits; /* largest first */
     size_t count;
-    struct tide_healthy *healthy; /* by growth: what is no culprit, the largest first of each kind */
+    struct tide_healthy *healthy; /* by growth: what is not a culprit, the largest first of each kind */
     size_t healthy_count;
     size_t sites;     /* that were looked at */
     size_t unjudged;  /* of those that grew, how many were seen too rarely to be judged */

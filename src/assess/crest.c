@@ -17,7 +17,7 @@
 enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 
 static const double CREST_Z = 4;
-static const double MATTERS = 0.1; /* of the mean height: less is no finding */
+static const double MATTERS = 0.1; /* of the mean height: less is not a finding */
 static const double LEAST_BYTES = 1 << 20;
 static const double ABOVE_FLOOR = 4;    /* times what a floor rose by that has stopped: less may be its own */
 static const double STILL = 0.3;        /* of the slope: what the later half must have */

@@ -1,9 +1,10 @@
 /*
- * death.h - who of a recorded tree was killed, by what, where in the training and how large it was.
+ * death.h - which process of a recorded tree was killed, by what, where in the training, and how large it
+ * was.
  *
- * The kernel's OOM killer leaves a count in the cgroup, which the recorder notes; who it was is the
- * process that was gone at that moment and was among the largest. Other signals are known of the command
- * alone, and of what a shell that waited for it passes on as its status.
+ * The kernel's OOM killer leaves a count in the cgroup, which the recorder notes; the process that was killed
+ * is one of the largest that were gone at that moment. Other signals are known only for the command itself,
+ * and for a program whose status a shell passes on.
  */
 #ifndef TIDE_DEATH_H
 #define TIDE_DEATH_H

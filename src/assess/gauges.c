@@ -33,7 +33,7 @@ static bool is_gauge(const struct tide_history *h, const struct tide_history_mar
     return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
 }
 
-/* Whether a gauge says who holds what grows: holders.c joins it with call sites, and it is no series. */
+/* Whether a gauge says who holds what grows: holders.c joins it with call sites, and it is not a series. */
 static bool is_of_census(const char *name)
 {
     return !strncmp(name, TIDE_GAUGE_HELD, strlen(TIDE_GAUGE_HELD)) ||

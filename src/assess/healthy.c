@@ -13,7 +13,7 @@ enum {
 static const double LEAST_BYTES = 1 << 20; /* less is not worth a line, */
 static const double LEAST_SHARE = 0.02;    /* nor is less than this share of the largest process */
 static const double KEPT_MOST = 0.05;      /* of what a phase takes may stay: a list, a result, a log */
-static const double PHASE_LONGEST = 0.8;   /* of training: what is longer is no excursion */
+static const double PHASE_LONGEST = 0.8;   /* of training: what is longer is not an excursion */
 
 /* One time that a phase ran, and until when it had not begun again. */
 struct stretch {

@@ -1,5 +1,5 @@
 /*
- * healthy.h - memory that looks like a leak and is none, by the code that it comes from.
+ * healthy.h - memory that looks like a leak but is not one, by the code that it comes from.
  *
  * Two kinds. A phase whose memory is given back each time: what its sites held most, over what they held when
  * it began, is gone before it begins again. A cache: a site that rose and has stopped (blame.h calls it

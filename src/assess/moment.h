@@ -2,7 +2,7 @@
  * moment.h - what call sites hold at a moment of a recording, and which moments there are.
  *
  * A moment is a time in nanoseconds since the recording began. The usual ones: the peak of all sites
- * together, the end of training, the begin of a step. What a site held at a moment is its last point at or
+ * together, the end of training, the start of a step. What a site held at a moment is its last point at or
  * before it; a site of a process that has ended holds nothing.
  */
 #ifndef TIDE_MOMENT_H

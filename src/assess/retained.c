@@ -167,7 +167,7 @@ void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
 }
 
-/* A small part of the process that nobody holds is no finding; what has not stopped may become one. */
+/* A small part of the process that nobody holds is not a finding; what has not stopped may become one. */
 static void wait_until_it_matters(struct tide_verdict *v, double matters)
 {
     v->kind = TIDE_UNDECIDED;

@@ -56,7 +56,7 @@ static double find_part(const struct tide_history_process *p)
             parts[count++] = (double)p->smaps[i].pss_shmem_bytes / now;
     }
     double part = tide_median(parts, count);
-    return part < OWN ? part : 1; /* also where it is no number */
+    return part < OWN ? part : 1; /* also where it is not a number */
 }
 
 static void put(struct tide_history_point *point, double bytes)

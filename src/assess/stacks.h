@@ -1,8 +1,8 @@
 /*
  * stacks.h - call sites and their stacks: whose code a frame is, and which frames a reader wants.
  *
- * A stack has dozens of frames, of which a reader wants few: the program's own code, which is what no package
- * installed, outermost first, then what it called into. Frames of start-up and of the import machinery are
+ * A stack has dozens of frames, and a reader wants few of them: the program's own code (code that no package
+ * installed), outermost first, then what it called into. Frames of start-up and of the import machinery are
  * left out for a person, and those without a name where there are others; documents have them all.
  */
 #ifndef TIDE_STACKS_H

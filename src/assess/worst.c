@@ -147,8 +147,9 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
                           : tide_assessing_own(s, process, last);
 }
 
-/* Who was there at one look towards the end of the steps, if there are any, beside the worst; not everyone
- * who ever was. A program takes its time to end, on a busy machine a long one, without its helpers. */
+/* The processes that were there at one look towards the end of the steps, if there are any, beside the worst;
+ * not everyone who ever was. A program takes its time to end, on a busy machine a long one, without its
+ * helpers. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     int64_t end_ns = s->bucket_ns[s->buckets];

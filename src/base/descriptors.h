@@ -26,8 +26,8 @@ int tide_write_all(int fd, const void *bytes, size_t count);
 void tide_descriptors_raise(struct rlimit *ret_before);
 void tide_descriptors_restore(const struct rlimit *before);
 
-/* How many files may stay open from one look to the next, by all together who would keep some. Who gets none
- * opens its file for each look: slower, and nothing is missed. */
+/* How many files may stay open from one look to the next, by all together who would keep some. A caller that
+ * gets none opens its file for each look: slower, and nothing is missed. */
 struct tide_descriptors {
     size_t most, kept;
 };

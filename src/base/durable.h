@@ -29,8 +29,8 @@ uint32_t tide_durable_checksum(uint32_t so_far, const void *bytes, size_t count)
 
 void tide_durable_put(struct tide_durable *file, const void *bytes, size_t count);
 
-/* Waits until it is on the disk. 0, or -1 with errno as the first error had it; whoever made the folder
- * removes what is there of it. */
+/* Waits until it is on the disk. 0, or -1 with errno as the first error had it; the caller that made the
+ * folder removes what is in it. */
 int tide_durable_close(struct tide_durable *file);
 
 #endif

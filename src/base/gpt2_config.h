@@ -1,7 +1,6 @@
 /*
  * gpt2_config.h - GPT-2's config.json, in the terms of Hugging Face: n_embd, n_head, n_layer, n_inner,
- * n_positions or n_ctx, vocab_size, and so on. What `train` can run and what `plan` can plan of it, they
- * decide.
+ * n_positions or n_ctx, vocab_size, and so on. `train` and `plan` decide which of these models they support.
  */
 #ifndef TIDE_GPT2_CONFIG_H
 #define TIDE_GPT2_CONFIG_H

@@ -1,9 +1,8 @@
 /*
  * infile.h - files that are named by others: read whole, or opened.
  *
- * Nothing waits for somebody who might write one day: a pipe that nobody writes to is refused after a second.
- * One that has a writer is read to its end, however long that takes. A device, which may have no end, is
- * refused.
+ * Nothing here waits for ever: a pipe that nobody writes to is refused after a second. One that has a writer
+ * is read to its end, however long that takes. A device, which may have no end, is refused.
  */
 #ifndef TIDE_INFILE_H
 #define TIDE_INFILE_H

@@ -3,7 +3,7 @@
  *
  * Reading JSON is jansson's work; writing is done here because our documents can have a million rows and must
  * not be built in memory first. Calls nest as the document does; commas and indentation are put by the
- * writer. In an object every value takes its key; in an array key is NULL. Text that is no UTF-8 has its bad
+ * writer. In an object every value takes its key; in an array key is NULL. Text that is not UTF-8 has its bad
  * bytes written as U+FFFD; what could drive a terminal is written as \uNNNN. A number that is not finite, and
  * a negative "unknown", are written as null by the caller's choice.
  */

@@ -90,7 +90,7 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     }
 }
 
-/* Nobody's memory is measured in so few bytes; whoever means them writes 512B. */
+/* Nobody's memory is measured in so few bytes; a user who means bytes writes 512B. */
 static bool is_bare_and_small(const char *text, int64_t bytes)
 {
     return bytes > 0 && bytes < SMALL_BYTES && strspn(text, "0123456789.") == strlen(text);

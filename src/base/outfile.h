@@ -3,7 +3,7 @@
  *
  * tide_outfile_open -> write to `out` -> tide_outfile_commit, or tide_outfile_abort. What is written goes to
  * a new file in the same directory, which takes the name only once everything is in it: a full disk or a kill
- * leaves the old contents. "-" is standard output; a name that is there and is no regular file (a pipe, a
+ * leaves the old contents. "-" is standard output; a name that is there and is not a regular file (a pipe, a
  * device) is written to directly.
  */
 #ifndef TIDE_OUTFILE_H

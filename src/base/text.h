@@ -2,7 +2,7 @@
  * text.h - untrusted strings, made safe to show.
  *
  * Process names, command lines, symbols and file contents may hold control characters, escape sequences or
- * bytes that are no UTF-8. Nothing of that kind may reach a terminal, a page or a JSON document as it is.
+ * bytes that are not UTF-8. Nothing of that kind may reach a terminal, a page or a JSON document as it is.
  */
 #ifndef TIDE_TEXT_H
 #define TIDE_TEXT_H
@@ -19,7 +19,7 @@ size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune);
  * bidirectional marks and overrides. All of them are below 0x10000. */
 bool tide_text_is_unsafe(unsigned rune);
 
-/* Copies text into out (size bytes, always NUL-terminated), with unsafe runes and bytes that are no UTF-8
+/* Copies text into out (size bytes, always NUL-terminated), with unsafe runes and bytes that are not UTF-8
  * written as \xNN or \u{NNNN}. A
  * result that does not fit ends in "..". Returns out. The result is valid UTF-8. */
 char *tide_text_escape(const char *text, size_t len, char *out, size_t size);

@@ -25,7 +25,8 @@ static inline int64_t tide_bounded_sum(int64_t a, int64_t b)
     return a > TIDE_LARGEST - b ? TIDE_LARGEST : a + b;
 }
 
-/* 0 and a value >= 0, or -1 when text is no size (empty, negative, trailing letters, over TIDE_LARGEST). */
+/* 0 and a value >= 0, or -1 when text is not a size (empty, negative, trailing letters, over TIDE_LARGEST).
+ */
 int tide_size_parse(const char *text, int64_t *ret_bytes);
 int tide_duration_parse(const char *text, int64_t *ret_ns);
 

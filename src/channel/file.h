@@ -11,17 +11,18 @@
  * mode 0600 whatever the umask is; never over another file; not under a limit on file sizes that it exceeds,
  * because the answer to that is SIGXFSZ.
  *
- * Holding: who has a file mapped holds it with flock(). The lock lives as long as the mapping, in this
- * process and in its children; when nobody holds the file any more, nobody will write to it.
+ * Holding: a process that has a file mapped holds it with flock(). The lock lives as long as the mapping, in
+ * this process and in its children; when no process holds the file, none will write to it.
  *
  * Opening: a regular file of exactly its size. Never blocks, never follows a link.
  *
  * Room: /dev/shm belongs to the job. When it is full, the job's own mappings there die of SIGBUS, and a
  * container has 64 MB of it. So where the tracker has put the channel on a memory file system it leaves the
- * link in it: who would leave less than three quarters of the file system free goes to the spare directory.
- * Without the link, and there, nobody takes more than a quarter of what is free. Several may ask at the same
- * moment: who has taken something asks again, for 0 bytes, whether it may keep it, and gives it back if not.
- * Who finds no room at all leaves an empty file behind, TIDE_FILE_FULL and its name, so that it can be said.
+ * link in it: a file that would leave less than three quarters of the file system free goes to the spare
+ * directory. Without the link, and in the spare directory, no file takes more than a quarter of what is free.
+ * Several processes may ask at the same moment: one that has taken room asks again, for 0 bytes, whether it
+ * may keep it, and gives it back if not. A process that finds no room at all leaves an empty file behind,
+ * TIDE_FILE_FULL and its name, so that the tracker can report it.
  *
  * Linked into other people's programs: system calls of its own only, no allocation, no stdio, no place where
  * a thread can be cancelled.

@@ -21,7 +21,7 @@
  *
  * A stack is `depth` words of the frames area from `frames_at` on, innermost first:
  *     bit 63 clear: a native return address. Look up the address minus one, always: the hook has added one to
- *                   the few that are no return address (code interrupted by a signal).
+ *                   the few that are not a return address (code interrupted by a signal).
  *     bit 63 set:   a Python frame, TIDE_HEAP_CODE_OF(word) an entry of codes, TIDE_HEAP_LINE_OF(word) the
  * line it was executing (0: unknown). Return addresses of the interpreter itself, between two Python frames,
  * are left out.

@@ -33,8 +33,8 @@ struct entry {
     char name[];
 };
 
-/* Removes the files of a channel's directory and then itself; what is no plain entry stays, and with it the
- * directory. Follows no links. System calls only: it is done in a forked process too. */
+/* Removes the files of a channel's directory and then itself; what is not a plain entry stays, and with it
+ * the directory. Follows no links. System calls only: it is done in a forked process too. */
 static void remove_place(int base, const char *name, int directory)
 {
     _Alignas(struct entry) char text[4096];

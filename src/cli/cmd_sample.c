@@ -219,7 +219,7 @@ static void say(struct talk *t, int32_t token)
     const char *text = tide_vocabulary_text(t->model.vocabulary, token, room, &len);
     if (t->values->json) {
         t->prompt[t->prompt_count + t->made] = token;
-        for (size_t i = 0; i < len; i++) /* the end of a C string: what is no text in JSON either */
+        for (size_t i = 0; i < len; i++) /* the end of a C string: what is not text in JSON either */
             tide_buf_append(&t->text, text[i] ? text + i : "\xff", 1);
     } else {
         stream_put(&t->stream, text, len);

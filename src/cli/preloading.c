@@ -125,7 +125,7 @@ static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
     return "is not linked with glibc, which the hook needs: run it without --heap";
 }
 
-/* What the program's own file says against preloading; NULL: nothing, or it is no ELF program. */
+/* What the program's own file says against preloading; NULL: nothing, or it is not an ELF program. */
 static const char *file_obstacle(int fd)
 {
     Elf64_Ehdr header;

@@ -1,5 +1,5 @@
 /*
- * recname.h - what a recording is called when nobody says.
+ * recname.h - the name of a recording when none is given.
  */
 #ifndef TIDE_RECNAME_H
 #define TIDE_RECNAME_H

@@ -7,8 +7,8 @@
  * tide_relay_free().
  *
  * What passes bytes on is a small process of its own (relay_process.c). A slow look at the process tree never
- * holds the program up, and the program outlives its tracker: when this process is killed, the other
- * gives the terminal back and goes on passing output until nobody is left to write any. So it does for
+ * holds the program up, and the program outlives its tracker: when this process is killed, the other gives
+ * the terminal back and goes on passing output until nobody is left to write any. It does the same for
  * processes that are still there when the tracker has ended. When the relay itself is killed, its deputy goes
  * on in its place (relay_private.h).
  *

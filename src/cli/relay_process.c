@@ -41,7 +41,7 @@ static size_t pending(const struct stream *s)
     return at < end ? end - at : 0;
 }
 
-/* The deputy lets go of it too: whoever writes to it must see that nobody reads any more. */
+/* The deputy lets go of it too: its writer must see that there is no reader any more. */
 static void close_stream(struct tide_relay *relay, struct stream *s)
 {
     if (s->from >= 0)
@@ -424,8 +424,8 @@ static void block_signals(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-/* All was passed on that is there: says so. Whoever can still write goes on being heard, except through a
- * pseudo-terminal of which all users have ended. */
+/* All was passed on that is there: says so. Output is passed on as long as any process can write, except
+ * through a pseudo-terminal whose users have all ended. */
 static void settle(struct tide_relay *relay)
 {
     become_plain(relay);

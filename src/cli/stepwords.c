@@ -269,7 +269,7 @@ static bool is_word_char(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Reads "12" or "12/100" at p into ret; false if it is no count. */
+/* Reads "12" or "12/100" at p into ret; false if it is not a count. */
 static bool read_count(const char *p, struct sighting *ret)
 {
     int64_t number, total;

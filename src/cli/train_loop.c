@@ -113,7 +113,7 @@ static bool hurries(void)
     return stop_signal && tide_clock_ns() - stop_ns > (int64_t)PATIENCE_S * TIDE_NS_PER_S;
 }
 
-/* Who started it may have it ignore some: nohup, a shell's background. */
+/* The process that started it may have it ignore some signals: nohup, a shell's background. */
 static void listen_for_stop(const struct tide_task *task, bool bar, bool saves)
 {
     abandon = task->kind->abandon;
@@ -318,7 +318,7 @@ static int say_broken(struct loop *l, struct tide_err *err)
     return TIDE_EXIT_TROUBLE;
 }
 
-/* Saved before it is looked at: the look may take minutes, and whoever does not wait for it loses nothing. */
+/* Saved before it is looked at: the look may take minutes, and nothing is lost without it. */
 static int finish(struct loop *l, struct tide_err *err)
 {
     int unsaved = save(l);

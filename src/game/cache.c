@@ -1,4 +1,4 @@
-/* cache.c - two entries a place, of which the older makes room. */
+/* cache.c - a place holds two entries; a new one replaces the older. */
 #include "game/cache.h"
 
 #include "base/check.h"

@@ -1,9 +1,9 @@
 /*
  * cache.h - evaluations by position, in memory of fixed bytes.
  *
- * The limit is the memory that it is given: it uses no byte beyond, and all that entries fit into. An entry
- * is a key, a value and a prior in 16 bits for each move. Two entries share a place; a third one there takes
- * that of the older.
+ * The limit is the memory that it is given: it uses as much of that as whole entries fill, and never more. An
+ * entry is a key, a value and a prior in 16 bits for each move. Two entries share a place; a third one
+ * replaces the older.
  *
  * Any number of threads may look things up at once, while nobody puts or clears.
  */

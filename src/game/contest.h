@@ -1,4 +1,4 @@
-/* contest.h - what the games of two who played each other say of them. */
+/* contest.h - the ratings of two players, from the games that they played against each other. */
 #ifndef TIDE_CONTEST_H
 #define TIDE_CONTEST_H
 

@@ -1,9 +1,9 @@
 /*
- * opening.h - how the games of a match begin: with stones by chance that leave both sides about as well off.
+ * opening.h - how the games of a match begin: with random stones that leave both sides about even.
  *
- * Gomoku is won by whoever begins, and most openings by chance are won by one side, too. Two that play well
- * share every pair of games from such an opening, and the pair says nothing of them. So several are drawn,
- * and the one that the two who are to play find the most even is taken.
+ * In Gomoku the first player wins, and one side wins from most random openings, too. Two good players share
+ * every pair of games from such an opening, and the pair says nothing about them. So several openings are
+ * drawn, and the one that both players value nearest to even is taken.
  */
 #ifndef TIDE_OPENING_H
 #define TIDE_OPENING_H
@@ -15,7 +15,7 @@ enum {
     TIDE_OPENING_MOVES = 6, /* that one has at the most */
 };
 
-/* Stones by chance: those of each side in a square of its own size in the middle of the board, so that either
+/* Random stones: those of each side in a square of its own size in the middle of the board, so that either
  * may be ahead. They are so few that no side needs but one more for a line. A function of its arguments.
  * Returns how many; ret_moves has them in order. */
 int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t number, uint64_t draw,

@@ -48,7 +48,7 @@ static float exponentials(float *numbers, int count)
             most[k] = numbers[i + k] > most[k] ? numbers[i + k] : most[k];
     for (int k = 1; k < LANES; k++)
         most[0] = most[k] > most[0] ? most[k] : most[0];
-    /* What is no number, or too far below the others, counts as hardly anything. */
+    /* What is not a number, or too far below the others, counts as hardly anything. */
     for (int i = 0; i < count; i++) {
         float below = numbers[i] - most[0];
         numbers[i] = exponential(below > -80 ? below : -80);

@@ -189,7 +189,7 @@ void tide_search_give_priors(struct tide_search *search, const struct tide_leaf 
     tide_search_drop(search, leaf);
     TIDE_CHECK(tide_search_tree(search)[leaf->path[leaf->depth]].count, ==, 0);
     expand(search, leaf, priors);
-    /* What is no number becomes a loss. */
+    /* What is not a number becomes a loss. */
     back_up(tide_search_tree(search), leaf, value > -1 ? value < 1 ? value : 1 : -1);
 }
 

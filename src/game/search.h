@@ -3,8 +3,8 @@
  *
  *     place -> begin -> { descend -> give } ... -> choose -> advance -> { descend -> give } ... -> ...
  *
- * A descent goes from the root to a position that has not been valued yet, and gives it out. Whoever values
- * positions gives back a number for each move and a value; several leaves may be out at once, and count as
+ * A descent goes from the root to a position that has not been valued yet, and hands it to the caller. The
+ * caller gives back a number for each move and a value. Several positions may be out at once; they count as
  * lost until they are back, so that descents spread. tide_search_run (evaluator.h) does all of this for one
  * game.
  *
@@ -124,7 +124,7 @@ enum { TIDE_SEARCH_SAVED = 160 };
 size_t tide_search_saved_bytes(const struct tide_search *search);
 void tide_search_save(const struct tide_search *search, void *ret_bytes);
 
-/* Takes them back into a search of the same game. Trusts nothing: what is no tree of this game is refused,
+/* Takes them back into a search of the same game. Trusts nothing: what is not a tree of this game is refused,
  * and the search then is as after tide_search_place. */
 int tide_search_load(struct tide_search *search, const void *bytes, size_t count, struct tide_err *err);
 

@@ -13,7 +13,7 @@
  * ours. */
 enum { LEAST_MS = 250, PAUSE = 200 };
 
-/* In a child nobody is asking, whoever was in its parent. */
+/* In a child nobody is asking, whatever its parent was doing. */
 static struct TIDE_WIPED {
     atomic_bool asking;
     _Atomic uint64_t next_ns; /* 0: not asked yet */

@@ -158,7 +158,8 @@ struct common { /* what a CIE says */
     struct cursor instructions;
 };
 
-/* The body of an entry that begins at c, and the word after its length. Sets c->bad for what is no entry. */
+/* The body of an entry that begins at c, and the word after its length. Sets c->bad for what is not an entry.
+ */
 static struct cursor take_entry(struct cursor *c, uint32_t *ret_id)
 {
     uint64_t bytes = take(c, 4);

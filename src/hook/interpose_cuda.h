@@ -1,5 +1,5 @@
 /*
- * interpose_cuda.h - what the two faces of the hook say to each other.
+ * interpose_cuda.h - what interpose.c and interpose_cuda.c ask of each other.
  */
 #ifndef TIDE_INTERPOSE_CUDA_H
 #define TIDE_INTERPOSE_CUDA_H

@@ -1,12 +1,12 @@
 /*
  * interpose_torch.c - tensors in PyTorch's caching allocator of device memory.
  *
- * That allocator takes segments from the driver and serves tensors from them, so what asks the driver for
- * more is whoever came when the last segment was full: often the backward pass, because of what another line
- * keeps. It tells PyTorch's profiler of every tensor that comes and goes, by one function that libc10.so
- * exports and that is called whether a profiler listens or not. A preloaded library comes first there, too:
- * what is told is noted and passed on. Every tensor is taken off its segment, so what is left there is exact;
- * the call stack is looked at for a sample of them (recorder.h).
+ * That allocator takes segments from the driver and serves tensors from them, so the code that asks the
+ * driver for more is the code that ran when the last segment was full: often the backward pass, because of
+ * what another line keeps. It tells PyTorch's profiler of every tensor that comes and goes, by one function
+ * that libc10.so exports and that is called whether a profiler listens or not. A preloaded library comes
+ * first there, too: what is told is noted and passed on. Every tensor is taken off its segment, so what is
+ * left there is exact; the call stack is looked at for a sample of them (recorder.h).
  *
  * The name of a C++ function holds the types of its parameters, so a version of PyTorch that tells other
  * things calls another function. The allocator of cudaMallocAsync does not tell, and need not: there every

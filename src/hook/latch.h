@@ -1,12 +1,12 @@
 /*
- * latch.h - a lock for a few instructions, that is never waited for in vain.
+ * latch.h - a lock for a few instructions. No thread waits for it for ever.
  *
  * Its holder may have been taken off the processor in the middle of them, on a busy machine for a long time:
  * it is waited for, as with any lock. But it may also be a thread whose signal handler jumped out of the hook
  * and that will never let go, or a handler that runs long or waits for somebody. So the latch says which
  * thread holds it, and one that sleeps, has ended, or has used more of the processor than anything done under
- * a latch takes is given up: who waited goes without what it wanted to do, and from then on so does every
- * other at once, until the holder lets go after all.
+ * a latch takes is given up: the thread that waited leaves its work undone, and from then on so does every
+ * other thread at once, until the holder lets go after all.
  *
  * Never taken twice by one thread: the caller's guard sees to that. errno is not kept.
  */

@@ -32,7 +32,7 @@ static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end
         tide_ledger_count(&table->lost_frees);
 }
 
-/* The range is new memory of the site. A part that joins the one before it is no block of its own. */
+/* The range is new memory of the site. A part that joins the one before it is not a block of its own. */
 static void add_mapped(struct tide_heap_head *table, struct tide_range range, bool join)
 {
     int added = tide_ranges_add(TIDE_RANGES_MAPPED, range, join);

@@ -144,7 +144,7 @@ void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_s
                       struct tide_unwind_trace *trace)
 {
     struct walk w = {.frame = frame, .stack = *where};
-    unsigned interrupted = 0; /* 1: pc is no return address */
+    unsigned interrupted = 0; /* 1: pc is not a return address */
     trace->count = 0;
     trace->complete = trace->interrupted = false;
     if (frame.sp > w.stack.low)

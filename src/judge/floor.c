@@ -216,7 +216,7 @@ static double above_line(const struct tide_floor *f, size_t i, size_t a, size_t 
 }
 
 /* A window alone above the line on which the four next to it lie. A look that came late, because the machine
- * was busy, has what the program held some steps later; in a steep rise that is no bump. */
+ * was busy, has what the program held some steps later; in a steep rise that is not a bump. */
 static bool is_stray(const struct tide_floor *f, size_t i, double tall)
 {
     size_t first = i < 2 ? 0 : i + 3 > f->count ? f->count - STRAY_AMONG : i - 2, near[4], n = 0;
@@ -225,7 +225,8 @@ static bool is_stray(const struct tide_floor *f, size_t i, double tall)
             near[n++] = k;
     double off = above_line(f, i, near[0], near[3]);
     double alone = (f->x[i] - f->x[i - (i > 0)]) / (f->x[f->count - 1] - f->x[0]);
-    /* The last look may have seen the program end: one window is no end of a rise, unless it is far behind.
+    /* The last look may have seen the program end: one window is not the end of a rise, unless it is far
+     * behind.
      */
     if (i + 1 == f->count && alone < TIDE_STRAY_LAST)
         off = fabs(off);

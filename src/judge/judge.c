@@ -62,8 +62,8 @@ static bool is_brief(const struct tide_judging *j)
     return j->moments.count < TIDE_SHORT_MOMENTS;
 }
 
-/* Whether a line that is no leak is next to nothing, at the upper end of its interval: because its slope is
- * not sure, or because the floor came down again by more than it rose by and so wanders. */
+/* Whether a line that is not a leak is next to nothing, at the upper end of its interval: because its slope
+ * is not sure, or because the floor came down again by more than it rose by and so wanders. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];

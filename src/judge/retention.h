@@ -1,15 +1,16 @@
 /*
  * retention.h - whether memory rises that nobody holds.
  *
- * A process whose memory rises while what its program holds does not is no leak: its allocator keeps what was
- * given back (fragmentation, or a cache). Decided from the verdict on its memory, the series of what is live
- * on the same axis and, where the allocator can be asked, what it has free at the two ends. Pure, as judge.h.
+ * If the memory of a process rises while what its program holds does not, that is not a leak: its allocator
+ * keeps what was freed (fragmentation, or a cache). Decided from the verdict on its memory, the series of
+ * what is live on the same axis and, where the allocator can be asked, what it has free at the two ends.
+ * Pure, as judge.h.
  *
  * Four things must hold. Live bytes explain next to nothing of the growth: neither a line through their
  * floor, at the upper end of its 95 % interval, nor the shape that fits it best rises by more than
- * TIDE_RETENTION_LIVE of it. Nor does what is live at the most, by which a step that begins to need more, and
- * gives it back each time, is told apart: its allocator keeps what will be asked for again. There is at least
- * as much memory that is not live as has grown: else pages that were held from the beginning were only
+ * TIDE_RETENTION_LIVE of it. Nor does the 95th percentile of live bytes rise by more: a step that needs more
+ * than before, and frees it each time, has an allocator that keeps what will be asked for again. There is at
+ * least as much memory that is not live as has grown: else pages that were held from the beginning were only
  * touched late. And what the allocator keeps free grew by TIDE_RETENTION_KEPT of the growth, where that is
  * known: else the memory is neither live nor free, and comes from where nobody looked.
  */

@@ -165,7 +165,7 @@ int tide_spikes_find(const struct tide_judge_input *input, const struct tide_mom
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        double floor = floor_under(&w, m->x[i]), most = floor + tall; /* that is no spike */
+        double floor = floor_under(&w, m->x[i]), most = floor + tall; /* that is not a spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
         was_low = was_low || began_low;
         if (began_low)

@@ -84,7 +84,8 @@ static struct stairs find_stairs(const struct tide_judging *j, double *work)
     return s;
 }
 
-/* Where the stairs had come to all but half of a usual one: what came after that is no stair like the others.
+/* Where the stairs had come to all but half of a usual one: what came after that is not a stair like the
+ * others.
  */
 static double grew_until(const struct tide_judging *j, const struct stairs *s)
 {

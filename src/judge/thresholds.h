@@ -172,7 +172,7 @@
  * and no more than this share of them had been. */
 #define TIDE_JUMP_BEFORE 4
 #define TIDE_JUMP_HABIT  0.2
-/* One that is less than this share of the level is no finding. A rise beside it that is not surely a leak
+/* One that is less than this share of the level is not a finding. A rise beside it that is not surely a leak
  * does not make it undecided if it comes to no more than this share of it. */
 #define TIDE_JUMP_SHARE  0.01
 #define TIDE_JUMP_BESIDE 0.05
@@ -181,7 +181,7 @@
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
  * can be asked, what it keeps free must have grown by at least this share of it. */
 #define TIDE_RETENTION_LIVE  0.2
-#define TIDE_RETENTION_LEAST 0.02 /* of the process: less, or too little for a leak, is no finding */
+#define TIDE_RETENTION_LEAST 0.02 /* of the process: less, or too little for a leak, is not a finding */
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 

@@ -5,7 +5,7 @@
  * pairs, and compared with the measured bytes. What fits is ranked by how near it comes and by how common the
  * mistake is; a count that was fitted (so many graphs) pays for the freedom. What is known besides (the step
  * at which the job died, what it grows per step) weighs in. Every plan is one of as many steps as the run
- * had: what needs more of them is no explanation.
+ * had: what needs more of them is not an explanation.
  */
 #ifndef TIDE_EXPLAIN_H
 #define TIDE_EXPLAIN_H

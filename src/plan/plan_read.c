@@ -9,7 +9,7 @@
 
 enum { PLAN_MOST = 4 << 20 };
 
-/* A number beyond this is no size; what is added up of those below fits. */
+/* A number beyond this is not a size; what is added up of those below fits. */
 static const int64_t LARGEST = INT64_C(1) << 56;
 
 static int64_t number(const json_t *object, const char *key)

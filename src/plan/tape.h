@@ -7,8 +7,8 @@
  * backward pass holds on to its storage; tide_tape_backward() walks the graph from the end, takes the
  * gradients it makes and lets go of what was saved, in the order of PyTorch's engine:
  * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
- * - a second gradient for the same tensor is added in place if nobody else holds the first and it is no view,
- * as a matrix product's is, else into a new tensor;
+ * - a second gradient for the same tensor is added in place if nobody else holds the first and it is not a
+ * view, as a matrix product's is, else into a new tensor;
  * - a parameter takes its gradient over (no copy) once all its uses have delivered;
  * - the first product takes a workspace for the library, and the first one in the backward pass another, for
  * good.

@@ -349,9 +349,9 @@ static enum tide_gomocup_want end_line(struct tide_gomocup *g)
         g->line_too_long = false;
         if (!g->reads_board)
             return answer(g, "ERROR the line is longer than %d bytes", TIDE_GOMOCUP_LINE - 1);
-        line = "too long"; /* spoils the board, as any other that is no stone */
+        line = "too long"; /* spoils the board, as any other that is not a stone */
     } else if (memchr(g->line, '\0', len)) {
-        line = "\xff"; /* is no command, and no C string either */
+        line = "\xff"; /* is not a command, and no C string either */
     }
     return *line ? run_line(g, line) : TIDE_GOMOCUP_MORE;
 }

@@ -2,7 +2,7 @@
  * saved.h - games in files: PSQ, as the manager Piskvork writes them, and SGF.
  *
  * A saved game is its board, its players' names and its stones in order; tide_saved_replay() plays them by
- * the rules. Readers trust nothing: whatever is no such file gets a sentence. Of an SGF with variations or
+ * the rules. Readers trust nothing: whatever is not such a file gets a sentence. Of an SGF with variations or
  * several games, the main line of the first is read.
  *
  * PSQ has no word for the rule, SGF has (RU). Connect Four is saved in the same way, each stone where it

@@ -65,7 +65,7 @@ enum tide_column_role tide_column_role(const char *name)
     return isnan(tide_column_bytes_scale(name)) ? TIDE_COLUMN_OTHER : TIDE_COLUMN_MEMORY;
 }
 
-/* Bytes per unit in a log; NAN when text is no unit. One letter is a power of 1024 there: top, ps, du and
+/* Bytes per unit in a log; NAN when text is not a unit. One letter is a power of 1024 there: top, ps, du and
  * Slurm write it so. */
 static double unit_scale(const char *text)
 {

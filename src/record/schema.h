@@ -34,7 +34,7 @@ enum tide_schema_type {
     TIDE_TYPE_MARK,     /* enum tide_mark_kind */
     TIDE_TYPE_SOURCE,   /* enum tide_mark_source */
     TIDE_TYPE_SITE,     /* enum tide_site_kind */
-    TIDE_TYPE_TEXT,     /* text; a blob where it is no UTF-8; NULL is "" */
+    TIDE_TYPE_TEXT,     /* text; a blob where it is not UTF-8; NULL is "" */
     TIDE_TYPE_ANYTHING, /* struct tide_meta_value: text or TIDE_TYPE_SIZE */
     TIDE_TYPES
 };

@@ -425,7 +425,7 @@ int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
             *err = writer->why;
         result = -1;
     }
-    /* A reader that looks at this moment keeps the log alive; that is no failure (tide_writer_fold). */
+    /* A reader that looks at this moment keeps the log alive; that is not a failure (tide_writer_fold). */
     sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     release(writer);
     return result;
@@ -436,7 +436,7 @@ void tide_writer_fold(const char *path)
     char *literal = literal_path(path);
     sqlite3 *db = NULL;
 
-    /* Whoever has read, may write and is the last to close takes the log away. */
+    /* A reader that may write and is the last to close removes the log. */
     if (literal &&
         sqlite3_open_v2(literal, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
         sqlite3_exec(db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);

@@ -2,8 +2,8 @@
  * device.h - the seam between a training run and what computes it.
  *
  * A device has memory, of which a machine (machine.h) takes one arena, and kernels for the operators of op.h.
- * It is a table of functions, and what those need beside follows it. Whoever calls them knows places in an
- * arena, in bytes from its start, and no pointers: only a device dereferences the memory of tensors.
+ * It is a table of functions, followed by what those functions need. Callers know places in an arena, in
+ * bytes from its start, and no pointers: only a device dereferences the memory of tensors.
  *
  * Made by a function of its own (cpu/cpu_device.h) -> scratch() and update_scratch(), while plans are made ->
  * take() an arena -> load() each program -> write(), run(), update(), read() ... -> give_back() ->
@@ -97,7 +97,7 @@ struct tide_device {
     int (*run)(struct tide_arena *arena, int program, int64_t rows, int64_t micro_batch,
                const struct tide_update_rule *rule, tide_watcher *watcher, void *context);
     /* Updates all parameters that train from gradients that are kept. An update, here or within a pass, is
-     * left out when the last loss or the norm, if it is measured, is no number. */
+     * left out when the last loss or the norm, if it is measured, is not a number. */
     void (*update)(struct tide_arena *arena, const struct tide_update_rule *rule);
     /* Of the last run of a program: the sum of its losses. */
     float (*loss)(struct tide_arena *arena, int program);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* TIDE_U8: codes that stand for numbers, for whoever keeps them. */
+/* TIDE_U8: codes that stand for numbers; what they mean is the owner's matter. */
 enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32, TIDE_I8, TIDE_U8 };
 
 /* Of a number; of TIDE_I8 without its share of a scale. */

@@ -62,8 +62,8 @@ int tide_machine_run(struct tide_machine *machine, int program);
 
 /* ---- data: inputs and results lie in memory of the host, everything else on the device */
 
-/* An input, filled by the caller: whoever runs a program takes it along. Borrowed, for as long as the machine
- * is there. */
+/* An input, filled by the caller: a run of a program takes it along. Borrowed, for as long as the machine is
+ * there. */
 void *tide_machine_input(struct tide_machine *machine, int tensor);
 
 /* What a program that has run left in a tensor that is a result. Borrowed until another program runs. */
@@ -93,8 +93,8 @@ void tide_machine_copy(struct tide_machine *machine, int state, int64_t to, int6
 float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
                         const struct tide_update_rule *rule);
 
-/* After the last micro-batch. Does nothing when the last loss or the norm is no number, as a fused update in
- * a pass does nothing then. What it does is due from now on (due.h), and done by the next pass, or when
+/* After the last micro-batch. Does nothing when the last loss or the norm is not a number, as a fused update
+ * in a pass does nothing then. What it does is due from now on (due.h), and done by the next pass, or when
  * somebody asks for a parameter or its state, or runs another program. Returns the norm of the gradients
  * before clipping, NAN where it was not wanted. */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);

@@ -12,7 +12,8 @@
  * then. What is drawn depends on the seed, the step, the parameter's number and the place of the weight in
  * it.
  *
- * Gradients are finite: whoever calls looks at their norm first, and leaves out a step that has none.
+ * Gradients must be finite: the caller checks their norm first, and leaves out a step whose norm is not a
+ * number.
  */
 #ifndef TIDE_OPTIMIZER_H
 #define TIDE_OPTIMIZER_H

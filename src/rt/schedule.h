@@ -3,8 +3,8 @@
  *
  * From a graph and a few choices: a list of instructions over values. A value is memory with a lifetime: an
  * activation, the same recomputed, a gradient, scratch, a streamed parameter while it is read. Other
- * parameters, inputs and states are not values: they live for ever (machine.h). The choices change memory and
- * time, never a bit of the result:
+ * parameters, inputs and states are not values: they live as long as the machine (machine.h). The choices
+ * change memory and time, never a bit of the result:
  *
  * - the first `recompute` blocks are recomputed in the backward pass instead of being kept;
  * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a

@@ -114,7 +114,7 @@ static int filter_calls(void)
     struct sock_filter filter[STEPS_MOST];
     struct sock_fprog program = {.len = write_filter(filter), .filter = filter};
 
-    /* A kernel without filters is no reason to know no names. */
+    /* Names are looked up on a kernel without filters, too. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL ? 0 : -1;
 }
 

@@ -484,7 +484,8 @@ static bool still_uses(const struct tide_gpu *gpu, const struct tide_gpu_reading
     return false;
 }
 
-/* Who has let go of a device, and lives on, has 0 bytes of it: without that its last number would stand. */
+/* A process that has let go of a device, and lives on, has 0 bytes of it: without that its last number would
+ * stand. */
 static void add_ends(struct tide_gpu *gpu, const struct tide_tree *tree)
 {
     size_t total = gpu->reading_count;

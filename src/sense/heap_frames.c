@@ -79,7 +79,7 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
     uint64_t found;
 
     if (tide_map_get(&frames->module_by_key, key, &found)) {
-        /* Whoever has it mapped now is the better one to ask. */
+        /* A process that has it mapped now is the better one to ask. */
         frames->modules[found].pid = pid;
         frames->modules[found].start = range->start;
         frames->modules[found].end = range->end;

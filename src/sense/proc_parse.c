@@ -73,7 +73,7 @@ static int64_t number_of(struct line line)
     return next_number(&line, &value) ? value : TIDE_UNKNOWN;
 }
 
-/* Of a number of units; TIDE_UNKNOWN when it is no size. */
+/* Of a number of units; TIDE_UNKNOWN when it is not a size. */
 static int64_t size_of(struct line line, int64_t unit)
 {
     int64_t number = number_of(line);
@@ -87,7 +87,7 @@ struct field {
     int64_t unit;
 };
 
-/* Whether any of the lines is there. What is not, or is no size, is TIDE_UNKNOWN. */
+/* Whether any of the lines is there. What is not, or is not a size, is TIDE_UNKNOWN. */
 static bool read_fields(const char *text, size_t len, const struct field *fields, size_t count, void *ret)
 {
     struct line rest = {text, len}, line;

@@ -33,7 +33,8 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Copies start and text; control characters and bytes that are no UTF-8 become '?', one for a run of them. */
+/* Copies start and text; control characters and bytes that are not UTF-8 become '?', one for a run of them.
+ */
 static void put_after(char out[static TIDE_ROLE_MAX], const char *start, const char *text)
 {
     char both[2 * TIDE_ROLE_MAX];

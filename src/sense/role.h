@@ -28,7 +28,7 @@ struct tide_role_input {
     const char *name; /* comm */
     const char *args; /* /proc/PID/cmdline: arguments, each ended by a NUL; args[args_len] is NUL too */
     size_t args_len;  /* 0: a zombie, or nothing known */
-    const char *parent_base;  /* the parent's own program (tide_role_base), or NULL when it is no member */
+    const char *parent_base;  /* the parent's own program (tide_role_base), or NULL when it is not a member */
     const char *parent_name;  /* its comm */
     bool same_args_as_parent; /* forked, and no exec since */
 };

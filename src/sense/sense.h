@@ -76,11 +76,11 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
                     struct tide_sense_view *ret_view, struct tide_err *err);
 
 /* The recording's id of the process with that PID and start time (start_ticks 0: whichever lives, or lived
- * last); 0 if it is no member. With a start time the PID may be one of a namespace of its own, which is all
- * that a process in a container knows of itself. */
+ * last); 0 if it is not a member. With a start time the PID may be one of a namespace of its own, which is
+ * all that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
-/* Its name, as of the last look; "" if it is no member. Borrowed until the next look. */
+/* Its name, as of the last look; "" if it is not a member. Borrowed until the next look. */
 const char *tide_sense_name(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
 /* Says what the hook has in a process, of the PID and start time it knows of itself, from the next look on:

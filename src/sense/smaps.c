@@ -292,8 +292,8 @@ int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tre
         int64_t predicted_ns = tide_smaps_predict_ns(wish->member);
         if (closed[wish->reason])
             continue;
-        /* Who is too dear waits until enough is saved. Half of what comes in meanwhile is saved; those behind
-         * it share the other half. */
+        /* A process that costs too much waits until enough is saved. Half of what comes in meanwhile is
+         * saved; those behind it share the other half. */
         if (predicted_ns > *whole) {
             saving = true;
             continue;

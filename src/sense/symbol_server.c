@@ -95,7 +95,8 @@ static bool end_worker(struct tide_symbol_server *server)
     close(server->socket);
     server->socket = -1;
     if (server->pidfd >= 0) {
-        /* Whoever waits for all children may have reaped it: then its PID may be another's by now. */
+        /* Code that waits for all children may have reaped it: then its PID may belong to another process by
+         * now. */
         syscall(SYS_pidfd_send_signal, server->pidfd, SIGKILL, NULL, 0);
         while (waitid(P_PIDFD, (id_t)server->pidfd, &about, WEXITED) != 0 && errno == EINTR)
             ;

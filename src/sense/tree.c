@@ -412,7 +412,7 @@ static int64_t newest_pid(struct tide_tree *tree)
     return told ? newest : 0;
 }
 
-/* Who has ended stays listed until it is reaped, which gives out no PID. */
+/* A process that has ended stays listed until it is reaped, and reaping gives out no PID. */
 static bool has_zombies(const struct tide_tree *tree)
 {
     for (size_t i = 0; i < tree->member_count; i++)

@@ -4,8 +4,8 @@
  * Files on a memory file system (/dev/shm, /tmp on many systems), memfds and segments of System V take memory
  * whether or not anybody maps them, and a file that is written and closed between two looks tells nobody
  * whose it is. The group of a job knows how much there is. That is the tree's as long as nobody else is in
- * the group: in a container, in a scope of systemd's, in a step of Slurm's. Who started the tracker or the
- * program may be in it too, for that only waits.
+ * the group: in a container, in a scope of systemd's, in a step of Slurm's. The process that started the
+ * tracker or the program may be in it too, because it only waits.
  */
 #ifndef TIDE_UNMAPPED_H
 #define TIDE_UNMAPPED_H

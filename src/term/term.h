@@ -24,7 +24,8 @@ enum tide_term_event {
     TIDE_TERM_LEAVE,   /* SIGTERM, SIGHUP, or the terminal is gone */
 };
 
-/* Fails on what is no terminal, or one that cannot place a cursor; the sentence begins with who needs one. */
+/* Fails on what is not a terminal, or one that cannot place a cursor; the sentence begins with who needs one.
+ */
 int tide_term_check(const char *who, struct tide_err *err);
 
 /* Fails likewise. Colour unless NO_COLOR is set or there is none. */

@@ -1,10 +1,10 @@
 /*
  * grpo.h - the task of `tidemark train grpo`: a language model learns from rewards for what it writes.
  *
- * A step: for some prompts the model writes a group of completions each (rollout.h), whoever gives rewards is
- * asked (rewards.h), and the model is updated by them (policy.h has the algorithm). Each of these is a phase;
- * they never overlap and share the arena. Sequences are planned at their longest: the longest prompt and all
- * the new tokens that there may be.
+ * A step: for each of some prompts the model writes a group of completions (rollout.h), the reward command or
+ * function values them (rewards.h), and the model is updated by the rewards (policy.h has the algorithm).
+ * Each of these is a phase; they never overlap and share the arena. Sequences are planned at their longest:
+ * the longest prompt and all the new tokens that there may be.
  *
  * The reference of the KL term is the model without its adapters; of a model that trains whole, the weights
  * that the run began with, streamed from their file (streamed.h).

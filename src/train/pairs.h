@@ -47,7 +47,7 @@ struct tide_pairs_encoder;
 struct tide_pairs_encoder *tide_pairs_encoder_new(const struct tide_pairs *pairs); /* NULL: no memory */
 void tide_pairs_encoder_free(struct tide_pairs_encoder *encoder);
 
-/* How many tokens a piece is, at *ret_tokens, borrowed until the next call; -1: a byte is no token. */
+/* How many tokens a piece is, at *ret_tokens, borrowed until the next call; -1: a byte is not a token. */
 int64_t tide_pairs_encode(struct tide_pairs_encoder *encoder, const char *piece, size_t len,
                           const int32_t **ret_tokens, struct tide_err *err);
 

@@ -1,9 +1,9 @@
 /*
  * prompts.h - what a model is asked: lines of JSON in a file, or sums.
  *
- * Each line is an object with a text `prompt` and any other fields, which are for whoever gives the rewards.
- * Empty lines are passed over. Every line is looked at when the file is opened; a fault is a sentence with
- * the number of its line.
+ * Each line is an object with a text `prompt` and any other fields, which are passed on to the reward
+ * command. Empty lines are passed over. Every line is looked at when the file is opened; a fault is a
+ * sentence with the number of its line.
  *
  * Kept in memory: 24 bytes for each line and room for the longest one, tide_prompts_bytes() in all. A line is
  * read when it is asked for, and its checksum compared: a file that was cut or changed is a sentence, never

@@ -39,8 +39,8 @@ void tide_replay_put(struct tide_replay *replay, const uint8_t *record);
 /* Positions that are there. */
 int64_t tide_replay_count(const struct tide_replay *replay);
 
-/* One position by chance, turned by a symmetry: `number` (from 0) of the draw `draw` of a seed. There must be
- * one. Allocates nothing. */
+/* A random position, turned by a symmetry: `number` (from 0) of the draw `draw` of a seed. There must be one.
+ * Allocates nothing. */
 void tide_replay_draw(const struct tide_replay *replay, uint64_t seed, uint64_t draw, uint64_t number,
                       float *ret_planes, float *ret_policy, float *ret_value);
 

@@ -7,15 +7,15 @@
  *     {"prompt": "07+85=", "answer": 92, "completions": ["092\n", "91\n"]}
  *     [1, 0]                                                  or {"rewards": [1, 0]}
  *
- * Bytes of completions that are no UTF-8 are U+FFFD, each. What the command writes to its standard error is
+ * Bytes of completions that are not UTF-8 are U+FFFD, each. What the command writes to its standard error is
  * given to `say`, line by line. A command that cannot be started, dies, is late, closes its input or output,
  * or answers with anything but one finite number for each completion is put down and is a sentence; it is
  * not started again. While it computes nothing else waits: both directions are served as they come.
  *
  * The command leads a process group of its own: keys of the terminal do not reach it. When the rewarder is
  * freed, its input ends; two seconds later, or as soon as it has ended, what is left of the group is killed.
- * Other descriptors are not inherited, and no child is left to be waited for. Whoever dies without freeing it
- * calls tide_rewards_abandon() before.
+ * Other descriptors are not inherited, and no child is left to be waited for. A program that ends without
+ * freeing it calls tide_rewards_abandon() first.
  *
  * tide_rewarder_command or _sums -> _check and _ask -> _free. Memory is taken when it is made,
  * tide_rewarder_bytes() in all, and does not grow. One thread at a time.

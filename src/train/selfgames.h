@@ -25,7 +25,7 @@ struct tide_selfgames_rule {
     int64_t games;         /* at once */
     int64_t simulations;   /* visits of the root before a move is made, those that were kept included */
     int64_t children;      /* of a tree; as many as simulations can need: it never fills */
-    double openings;       /* share of self-play's games that begin with an opening by chance (opening.h) */
+    double openings;       /* share of self-play's games that begin with a random opening (opening.h) */
     int64_t sampled_plies; /* so long moves are drawn by their visits; then the most visited is made */
     size_t cache_bytes;
     uint64_t seed;

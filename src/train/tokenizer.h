@@ -7,7 +7,7 @@
  * tokenizer says so (NFC), cut by patterns (split.h) and joined (pairs.h). Other models, normalizers and ways
  * to cut are refused by name.
  *
- * Bytes that are no UTF-8, which `tokenizers` does not take, end the text before them and are tokens of
+ * Bytes that are not UTF-8, which `tokenizers` does not take, end the text before them and are tokens of
  * bytes: every file can be read, and what is read can be written again.
  *
  * Files are not trusted: lengths and numbers are checked, everything is bounded. A tokenizer does not

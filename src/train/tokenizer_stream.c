@@ -3,8 +3,8 @@
  *
  * Two windows slide over the text. The first holds it as it was read: up to the next added token it is text
  * for certain, and goes, normalized, to the second. There the tokens that are found in normalized text and
- * the patterns cut it into pieces. A window's end is no end of the text: what could be another match with
- * more of it waits. What waits for more than a window holds is cut there as if the text ended.
+ * the patterns cut it into pieces. A window's end is not the end of the text: what could be another match
+ * with more of it waits. What waits for more than a window holds is cut there as if the text ended.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -180,7 +180,7 @@ static int read_valid(struct stream *s, bool ends)
     return 0;
 }
 
-/* A byte that is no UTF-8 is a piece of its own. */
+/* A byte that is not UTF-8 is a piece of its own. */
 static int read_invalid(struct stream *s)
 {
     struct window *w = &s->raw;
@@ -190,7 +190,7 @@ static int read_invalid(struct stream *s)
     return 0;
 }
 
-/* Looks on from `valid`: true where it stopped before bytes that are no UTF-8 and will not become any. */
+/* Looks on from `valid`: true where it stopped before bytes that are not UTF-8 and will not become any. */
 static bool look(struct stream *s)
 {
     const struct window *w = &s->raw;

@@ -41,8 +41,8 @@ struct tide_train_report {
 };
 
 /* One step. 1: stopped in the middle, at a point from which it can go on when it is saved. -1 when the loss
- * or the norm is no number any more, or the data are not what they were, with the step; the weights are then
- * those before it (with a fused update and no clip, not if it was the norm). */
+ * or the norm is not a number any more, or the data are not what they were, with the step; the weights are
+ * then those before it (with a fused update and no clip, not if it was the norm). */
 int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
                       struct tide_err *err);
 
@@ -79,7 +79,7 @@ const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
  * left as it was tried last. */
 int64_t tide_trainer_most_that_fits(const struct tide_trainer *trainer, int64_t *size);
 
-/* A loss or a norm that is no number: -1, with the step and what to do. */
+/* A loss or a norm that is not a number: -1, with the step and what to do. */
 int tide_trainer_stop_at(int64_t step, const char *what, struct tide_err *err);
 
 #endif

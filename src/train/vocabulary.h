@@ -58,7 +58,7 @@ int32_t tide_vocabulary_end(const struct tide_vocabulary *vocabulary);
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *vocabulary);
 
 /* Text as tokens: returns how many were written to `out`, which has room for _most; -1 when a symbol is none
- * of the model's or, of numbers ("17 42"), one is no token. */
+ * of the model's or, of numbers ("17 42"), one is not a token. */
 size_t tide_vocabulary_most(const struct tide_vocabulary *vocabulary, const char *text);
 int64_t tide_vocabulary_tokens(const struct tide_vocabulary *vocabulary, const char *text, int32_t *out,
                                struct tide_err *err);

@@ -368,7 +368,7 @@ def test_csv_of_sites_and_marks(made, tidemark):
 @pytest.mark.parametrize("form", FORMATS)
 def test_hostile_names_stay_names(made, tidemark, tmp_path, form):
     path = made(odd=EVIL)
-    with sqlite3.connect(path) as db:  # bytes that are no UTF-8, where text is expected
+    with sqlite3.connect(path) as db:  # bytes that are not UTF-8, where text is expected
         db.execute("UPDATE frame SET function = CAST(x'ff41fe' AS TEXT) WHERE function = 'middle'")
     got = tidemark("export", "--format", form, "-o", "out", path)
     assert got.code == 0, got.err

@@ -199,7 +199,7 @@ def test_a_shell_gets_its_terminal_back_and_the_program_prints_on(terminal, bina
 
 
 def test_on_a_terminal_that_is_only_written_to(terminal, binary, training, tmp_path):  # noqa: F811
-    """Standard input is no terminal: the terminal's keys and signals stay the kernel's."""
+    """Standard input is not a terminal: the terminal's keys and signals stay the kernel's."""
     t = terminal("sh", "-c", f"exec {binary} run -o a.tide -- {' '.join(training())} </dev/null")
     t.wait_for("step 50")
     os.kill(t.process.pid, signal.SIGKILL)

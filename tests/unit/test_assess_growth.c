@@ -1,6 +1,6 @@
 /*
- * test_assess_growth.c - growth that is no leak, or none yet: at a start, by what was there before, of work
- * that ends.
+ * test_assess_growth.c - growth that is not a leak, or none yet: at a start, by what was there before, of
+ * work that ends.
  */
 #include "made_recording.h"
 #include "show/text/verdict_text.h"

@@ -32,8 +32,8 @@ static void forget(struct tide_blame *blame, struct tide_answer *answer)
 }
 
 /* One process leaks by one line. Another, which is flat, has imported something and has a line that grows
- * without its memory growing; the first one's import, and a line that takes hardly anything, are no answer
- * either. */
+ * without its memory growing; the first one's import, and a line that takes hardly anything, are not an
+ * answer either. */
 static void only_what_explains_the_accused_is_a_culprit(void **state)
 {
     (void)state;

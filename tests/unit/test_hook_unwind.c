@@ -49,7 +49,7 @@ static _Unwind_Reason_Code take(struct _Unwind_Context *context, void *argument)
     uintptr_t pc = _Unwind_GetIPInfo(context, &before);
     if (!pc || trace->count == WORDS)
         return _URC_END_OF_STACK;
-    trace->words[trace->count++] = pc + (uintptr_t)before; /* as heap.h wants what is no return address */
+    trace->words[trace->count++] = pc + (uintptr_t)before; /* as heap.h wants what is not a return address */
     return _URC_NO_REASON;
 }
 

@@ -64,7 +64,7 @@ static size_t c_bytes(const struct tide_product *p)
     return (size_t)(p->m * p->c_stride) * tide_dtype_bytes(p->to);
 }
 
-/* The result, in a copy of c; scratch holds what is no number. is_few: not in tiles. */
+/* The result, in a copy of c; scratch holds what is not a number. is_few: not in tiles. */
 static void *multiplied_so(const struct trial *t, bool is_few)
 {
     size_t size = c_bytes(&t->product),
@@ -383,7 +383,7 @@ static void int8_is_the_same_in_the_reference(void **state)
     tide_matmuls_free(plain);
 }
 
-/* What is no number in one block of int8 stays in what is made of that block. */
+/* What is not a number in one block of int8 stays in what is made of that block. */
 static void bad_blocks_of(const struct tide_tile_kind *kind)
 {
     enum { M = 20, N = 200, K = 70 };

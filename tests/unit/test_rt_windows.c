@@ -67,7 +67,7 @@ static void trial_release(struct trial *t)
     free(t->bias);
 }
 
-/* The result, in a copy of c; scratch holds what is no number. */
+/* The result, in a copy of c; scratch holds what is not a number. */
 static void *multiplied(const struct trial *t)
 {
     size_t bytes = tide_windows_scratch(t->kind, &t->windows);

@@ -26,7 +26,7 @@ static void what_could_drive_a_terminal_is_escaped(void **state)
         {"python", "python"},
         {"\x1b[31mred", "\\x1b[31mred"},
         {"a\nb\tc\r\x7f", "a\\x0ab\\x09c\\x0d\\x7f"},
-        {"\x9b", "\\x9b"},              /* a bare C1 byte is no UTF-8 */
+        {"\x9b", "\\x9b"},              /* a bare C1 byte is not UTF-8 */
         {"\xc2\x9b", "\\u{9b}"},        /* the same as UTF-8 */
         {"caf\xc3\xa9", "caf\xc3\xa9"}, /* kept */
         {"\xe2\x80\xae"

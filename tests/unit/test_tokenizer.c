@@ -170,7 +170,7 @@ static void text_is_normalized_where_the_tokenizer_says_so(void **state)
     assert_int_equal(tide_tokenizer_tokens(t, "\u00e9", 2, tokens, NULL), 1);
     assert_int_equal(tokens[0], 8);
     assert_memory_equal(tide_tokenizer_text(t, 8, &len), "\u00e9", 2);
-    /* 'e' is no token here: only what it is with its accent */
+    /* 'e' is not a token here: only what it is with its accent */
     assert_int_equal(tide_tokenizer_tokens(t, "e\u0301", 3, tokens, &err), 1);
     assert_int_equal(tokens[0], 8);
     tide_tokenizer_free(t);

@@ -72,7 +72,7 @@ static int first_parameter(const struct tide_graph *graph)
     return -1;
 }
 
-/* One step with a weight that is no number: every weight must be what it was. */
+/* One step with a weight that is not a number: every weight must be what it was. */
 static void break_a_step(const struct tide_train_options *options, bool fused)
 {
     struct tide_trainer *t = started(options);

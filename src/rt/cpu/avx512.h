@@ -27,7 +27,7 @@ TIDE_INLINE TIDE_AVX512 __m512i tide_narrow_16(__m512 x)
 {
     __m512i bits = (__m512i)x, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-    __mmask16 none = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); /* is no number, and stays none */
+    __mmask16 none = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); /* is not a number, and stays none */
     rounded = _mm512_mask_or_epi32(rounded, none, bits, _mm512_set1_epi32(0x400000));
     return _mm512_srli_epi32(rounded, 16);
 }

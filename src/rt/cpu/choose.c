@@ -51,7 +51,7 @@ TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
     return most;
 }
 
-/* 1 for the largest; 0 below `least`; what is no number has none. */
+/* 1 for the largest; 0 below `least`; what is not a number has none. */
 TIDE_INLINE float weight_of(float x, float most, float inverse, float least)
 {
     float exponent = (x - most) * inverse, weight = tide_exp(exponent);

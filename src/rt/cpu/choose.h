@@ -23,7 +23,7 @@ int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err 
 
 /* One of `count` tokens by their logits. draw: uniform in [0, 1). Equal logits: the lower token counts as the
  * likelier. ret_log_probability, if not NULL: of that token, of all tokens at the temperature (at 0: at 1),
- * whatever top_k and top_p leave: what a policy gradient calls the policy. -1: a logit is no number. */
+ * whatever top_k and top_p leave: what a policy gradient calls the policy. -1: a logit is not a number. */
 int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
                            double draw, float *ret_log_probability);
 

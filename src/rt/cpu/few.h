@@ -1,5 +1,6 @@
 /*
- * few.h - products of so few rows that reading b is what they take: decoding, a row for each sequence.
+ * few.h - products of so few rows that most of their time goes into reading b: decoding, a row for each
+ * sequence.
  *
  * b is read once, from one end to the other, and widened in registers; nothing of it is packed, and the sums
  * of all rows stay near. The order of k, and the instruction, are those of the same kind's tiles, so that a

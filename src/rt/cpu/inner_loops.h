@@ -74,7 +74,7 @@ TIDE_INLINE tide_bf16 tide_narrow(float value)
 }
 
 /* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range, and what
- * is no number stays none. */
+ * is not a number stays none. */
 TIDE_INLINE float tide_exp(float x)
 {
     const float magic = 12582912.0F; /* 1.5 * 2^23: adding it rounds to a whole number */

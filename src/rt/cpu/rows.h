@@ -3,8 +3,8 @@
  *
  * A row becomes TIDE_I8 block by block: the scale is the largest magnitude / 127, a number the nearest whole
  * multiple of it, ties to even, up to 127 in magnitude. A block whose scale is 0 in f32 is all 0. A block
- * with an infinity or what is no number has a scale that is none, so that all of it reads as NaN: it cannot
- * be stored, and what is wrong should show. All of this has the same bits on every processor.
+ * with an infinity or a NaN has a scale of NaN, so that all of it reads as NaN: it cannot be stored, and the
+ * fault should show. All of this has the same bits on every processor.
  */
 #ifndef TIDE_ROWS_H
 #define TIDE_ROWS_H

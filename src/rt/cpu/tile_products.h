@@ -2,10 +2,10 @@
  * tile_products.h - matrix products, in tiles (tile.h) that threads share out among themselves.
  *
  * Rows of a are packed first, by all threads together; then each thread takes some rows and a panel of
- * columns at a time, for which it packs the columns of b itself, the next ones while it multiplies these.
- * Whoever has nothing left takes from another's end. What is small, or lies well, is read where it lies. Each
- * number of the result is one sum in the order of k, cut where k alone says: who computes it, and how many
- * threads there are, changes no bit.
+ * columns at a time, for which it packs the columns of b itself, the next ones while it multiplies these. A
+ * thread that has nothing left takes from the end of another's part. Operands that are small, or whose layout
+ * suits the tiles, are read where they are. Each number of the result is one sum in the order of k, cut where
+ * k alone says: who computes it, and how many threads there are, changes no bit.
  */
 #ifndef TIDE_TILE_PRODUCTS_H
 #define TIDE_TILE_PRODUCTS_H

@@ -1,7 +1,7 @@
 /*
  * update.h - what processors do to parameters: squares for the norm, and the updates of optimizer.h.
  *
- * Of an optimizer there is a row in the table of update.c. A step is
+ * Each optimizer has a row in the table of update.c. A step is
  *
  *     tide_optimizer_factors() once for parameters that decay and once for those that do not
  *     tide_optimizer_measure() of a parameter, when its gradient is whole; nothing for most optimizers

@@ -241,7 +241,7 @@ static bool take_key(struct tide_door *door, struct picture *picture, int key, b
     *ret_taken = answer || key == 'q' || key == 'Q' || key == TIDE_KEY_INTERRUPT;
     if (!*ret_taken)
         return false;
-    picture->question = !answer && door->asks; /* what is no answer takes the question back */
+    picture->question = !answer && door->asks; /* what is not an answer takes the question back */
     door->end = answer && key == 's' ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
     return answer ? key == 's' || key == 'd' : !door->asks;
 }

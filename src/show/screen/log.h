@@ -3,7 +3,7 @@
  *
  * tide_log_init -> tide_log_read() before each look -> tide_log_view() -> tide_log_release. Only the last
  * TIDE_LOG_BYTES of the file are read. A carriage return begins its line anew, as on a terminal, so a
- * progress bar is one line; colours and cursor movements are left out; everything else that is no text is
+ * progress bar is one line; colours and cursor movements are left out; everything else that is not text is
  * escaped.
  */
 #ifndef TIDE_LOG_H

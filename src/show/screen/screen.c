@@ -599,7 +599,8 @@ static enum tide_screen_end how_it_ended(const struct screen *screen)
     return counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
 }
 
-/* The thread of the view. Who waits at the terminal is told of the end before anything is tidied up. */
+/* The thread of the view. A user who waits at the terminal is told of the end before anything is tidied up.
+ */
 static void *view(void *argument)
 {
     struct screen *screen = argument;

@@ -4,8 +4,8 @@
  * One call, tide_screen_run(), until the user leaves. Everything shown comes from the recording, read again
  * and again, and from the assessment, made anew as often as it costs less than a twentieth of the time, in a
  * thread of its own so that keys never wait for it (the history is not touched meanwhile). The screen is
- * drawn when something changed, for new data at most four times a second. Who leaves waits for none of it:
- * the view has a thread of its own as well, which may be left behind at its work (door.h).
+ * drawn when something changed, for new data at most four times a second. Quitting waits for none of it: the
+ * view has a thread of its own as well, which may be left behind at its work (door.h).
  *
  * With `dump` there is no terminal: `frames` frames are drawn into cells, one of the keys before each, and
  * the last is printed. Time then goes on by a quarter of a second per frame, whatever the clock says, unless

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* Writes text for an element or a quoted attribute: markup as entities; control characters, bidirectional
- * marks and bytes that are no UTF-8 as \xNN or \u{NNNN}. Of more than `most` bytes the rest is left out and
+ * marks and bytes that are not UTF-8 as \xNN or \u{NNNN}. Of more than `most` bytes the rest is left out and
  * ".." stands for it; 0: all. */
 void tide_html_text(FILE *out, const char *text, size_t most);
 

@@ -243,7 +243,7 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
     };
 
     if (title && summary->history->tick_count == 0)
-        return; /* the kernel's number alone is no overview */
+        return; /* the kernel's number alone is not an overview */
     tide_table_begin(table, "peaks", title, columns);
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
