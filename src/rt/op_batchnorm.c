@@ -4,8 +4,8 @@
  *
  * x (N, C) and y are f32; mean and 1 / deviation of each column are kept for the backward pass. Where the
  * call learns, the running mean and variance of each column go a tenth of the way to those of the batch; the
- * variance as it is estimated from so many rows, by N - 1. A batch that has none, for its numbers are
- * infinite, is left out. A net that only plays folds these statistics into the product before (op_fold.c).
+ * variance as it is estimated from so many rows, by N - 1. A batch whose statistics are not finite is left
+ * out. A net that only plays folds these statistics into the product before (op_fold.c).
  */
 #include "rt/op_batchnorm.h"
 #include "rt/reference.h"

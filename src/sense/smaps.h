@@ -5,10 +5,10 @@
  * which the process cannot map memory. So reads are paid for out of a bucket that fills with `ppm` of wall
  * time, and none is begun that is expected to take over TIDE_SMAPS_LONGEST_NS.
  *
- * Who is read: first those never read, the biggest first; then those whose RSS changed most since their last
- * read, or whose pages changed hands because a process that shares them was forked or ended; then the longest
- * not read, since pages that a fork shares become private without RSS moving at all. Only the first kind may
- * use the whole budget; the second and the third may use a fifth of it each, so that a tree which is
+ * Which are read: first those never read, the biggest first; then those whose RSS changed most since their
+ * last read, or whose pages changed hands because a process that shares them was forked or ended; then the
+ * longest not read, since pages that a fork shares become private without RSS moving at all. Only the first
+ * kind may use the whole budget; the second and the third may use a fifth of it each, so that a tree which is
  * known well costs little.
  */
 #ifndef TIDE_SMAPS_H

@@ -2,8 +2,9 @@
  * added.h - tokens that are found in a text before it is cut: <|endoftext|> and what else was added to a
  * vocabulary, with the flags that `tokenizers` gives them.
  *
- * Of those that begin first the longest is taken. One that is a single word is none beside a letter, a digit
- * or a mark; one that strips takes the white space before or after it.
+ * The one that begins first is taken, and of several that begin there the longest. One that must be a single
+ * word is not found beside a letter, a digit or a mark; one that strips takes the white space before or after
+ * it.
  *
  * tide_added_init -> _add for each, then _settle -> _find -> _release. It does not change after _settle.
  */

@@ -9,8 +9,8 @@
  * files from there load here (with or without the prefix, F32, F16 or BF16, mask buffers and a tied head
  * skipped).
  *
- * Of a model with adapters, these are saved instead of it: adapter_config.json and adapter_model.safetensors,
- * as PEFT has them.
+ * For a model with adapters, the adapters are saved instead of the model: adapter_config.json and
+ * adapter_model.safetensors, as PEFT has them.
  *
  * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, which takes no memory that
  * grows with the model. To go on or to sample: _find -> _read -> (graph, machine) -> _load.

@@ -4,7 +4,7 @@
  *
  * tide_data_open -> tide_data_batch() for any step, in any order: batch number n is a pure function of the
  * seed and n, so that a run that is resumed sees what it would have seen. Files are read row by row, not
- * mapped: one that is cut would kill who reads it. After _open nothing is allocated.
+ * mapped: a mapped file that is truncated kills its reader. After _open nothing is allocated.
  *
  * What a tokenizer makes of a text is written, as the text is read, to a file without a name in TMPDIR (else
  * /var/tmp), two or four bytes for a token: memory does not grow with the text, and batches come from there.

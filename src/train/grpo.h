@@ -6,8 +6,8 @@
  * Each of these is a phase; they never overlap and share the arena. Sequences are planned at their longest:
  * the longest prompt and all the new tokens that there may be.
  *
- * The reference of the KL term is the model without its adapters; of a model that trains whole, the weights
- * that the run began with, streamed from their file (streamed.h).
+ * The reference of the KL term is the model without its adapters; where the whole model trains, it is the
+ * weights that the run began with, streamed from their file (streamed.h).
  */
 #ifndef TIDE_GRPO_H
 #define TIDE_GRPO_H

@@ -6,8 +6,8 @@
  * sentence with the number of its line.
  *
  * Kept in memory: 24 bytes for each line and room for the longest one, tide_prompts_bytes() in all. A line is
- * read when it is asked for, and its checksum compared: a file that was cut or changed is a sentence, never
- * another question. After _open nothing is allocated.
+ * read when it is asked for, and its checksum compared: a file that was truncated or changed is an error,
+ * never another question. After _open nothing is allocated.
  *
  * The order is a function of the seed: every prompt once an epoch, in a new order each, so that a run that is
  * resumed sees what it would have seen.

@@ -3,9 +3,10 @@
  *
  * A position is packed (game.h); beside it lies how a search divided its visits among the moves, in 16 bits
  * for each, and what the game came to for the side to move. The ring lies in memory of the caller; once it is
- * full the newest position takes the place of the oldest. Symmetries are drawn when positions are. Where the
- * rules are the same for both sides whatever is on the board, which is where stones do not fall, who began is
- * another: a net that is told learns that the first player wins, and the other side learns no more.
+ * full the newest position takes the place of the oldest. Symmetries are drawn when positions are. Where
+ * stones do not fall, the rules are the same for both sides; there who began is exchanged in half of the
+ * draws. A net that is always told who began learns that the first player wins, and nothing more for the
+ * other side.
  */
 #ifndef TIDE_REPLAY_RING_H
 #define TIDE_REPLAY_RING_H

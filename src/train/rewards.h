@@ -9,8 +9,8 @@
  *
  * Bytes of completions that are not UTF-8 are U+FFFD, each. What the command writes to its standard error is
  * given to `say`, line by line. A command that cannot be started, dies, is late, closes its input or output,
- * or answers with anything but one finite number for each completion is put down and is a sentence; it is
- * not started again. While it computes nothing else waits: both directions are served as they come.
+ * or answers with anything but one finite number for each completion is killed, with an error that says why;
+ * it is not started again. While it computes nothing else waits: both directions are served as they come.
  *
  * The command leads a process group of its own: keys of the terminal do not reach it. When the rewarder is
  * freed, its input ends; two seconds later, or as soon as it has ended, what is left of the group is killed.

@@ -1,5 +1,5 @@
 /*
- * sample.h - text from a model: keys and values of what was said are kept, so that a token costs one row.
+ * sample.h - text from a model: keys and values of earlier tokens are kept, so that a token costs one row.
  *
  * The decoder is two programs of the model's graph (tide_gpt_build_decoder), which share memory with those
  * that train. A prompt is read in blocks of rows; then each token is one row.

@@ -1,8 +1,8 @@
 /*
  * tile_amx.c - tiles of 32 x 32 bf16: four of AMX's eight tiles are sums, two are of a, two of b.
  *
- * Of a few rows by a table whose rows k runs along, the table is what AMX takes for rows: it is read where it
- * lies, and the sums are turned afterwards.
+ * In a product of a few rows with a table along whose rows k runs, AMX takes the table for its rows: the
+ * table is read where it lies, and the sums are transposed afterwards.
  */
 #include "rt/cpu/amx.h"
 #include "rt/cpu/tile_write.h"

@@ -1,6 +1,6 @@
 /*
- * openmetrics.c - the run as it was when last seen, as OpenMetrics text: what Prometheus and its
- * relatives read.
+ * openmetrics.c - the run as it was when last seen, as OpenMetrics text: what Prometheus and tools like it
+ * read.
  *
  * Only gauges are used, which mean the same in the older text format: the textfile collector and promtool
  * read that one, and take what is new in OpenMetrics for comments or for errors.

@@ -1,12 +1,12 @@
 /*
- * door.h - stands between the terminal and the view, so that who wants to leave never waits.
+ * door.h - stands between the terminal and the view, so that a user who quits never waits.
  *
  * The view reads, judges and draws in a thread of its own, however long that takes; the terminal belongs to
  * the thread that opened it. The door carries keys one way and frames the other. A user who wants to leave is
  * let out by the door itself, which also asks what becomes of a program that runs.
  *
  * tide_door_new -> the view: { _size, _show, _wait } until _end; the terminal: _serve -> both: _close, and
- * who closes last frees the door. After _serve has returned the view is on its own, with nobody to show to.
+ * the last to close frees the door. After _serve has returned the view is on its own, with nobody to show to.
  */
 #ifndef TIDE_DOOR_H
 #define TIDE_DOOR_H
