@@ -175,6 +175,9 @@ static inline const struct tide_history_process *tide_history_process(const stru
 /* How far the allocations of a process are seen, as last said; NULL: nobody looked. Borrowed. */
 const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process);
 
+/* Whether the hook records in that state, if perhaps without Python frames or devices. */
+bool tide_heap_is_seen(const struct tide_heap_status *status);
+
 /* A name of a phase or gauge, escaped; "" for -1. Returns out. */
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
 

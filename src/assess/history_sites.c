@@ -212,6 +212,13 @@ const struct tide_heap_status *tide_history_heap_status(const struct tide_histor
     return NULL;
 }
 
+bool tide_heap_is_seen(const struct tide_heap_status *status)
+{
+    size_t len = strlen(TIDE_HEAP_STATE_ON);
+    return !strncmp(status->state, TIDE_HEAP_STATE_ON, len) &&
+           (!status->state[len] || status->state[len] == ';');
+}
+
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames)
 {
     const struct tide_history_heap *heap = &history->private->heap;

@@ -21,7 +21,7 @@ static const double LATE_MOST = 0.1;    /* of the stretch: who is seen from late
 static bool is_seen(const struct tide_history *h, int64_t process)
 {
     const struct tide_heap_status *last = tide_history_heap_status(h, process);
-    if (!last || strncmp(last->state, "on", 2) || (last->state[2] && last->state[2] != ';'))
+    if (!last || !tide_heap_is_seen(last))
         return false;
     double lost = fmax((double)last->dropped_sites, 0) + fmax((double)last->dropped_blocks, 0);
     return lost <= LOST_MOST * fmax((double)last->sampled, 1);

@@ -88,10 +88,6 @@ bool tide_stack_is_asked_for(const struct tide_history *h, int64_t stack)
     return false;
 }
 
-/* How the tracker's note begins when no program could be seen into. */
-#define UNSEEN "--heap saw no allocations: "
-#define BECAME "the process has become another program"
-
 enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
 
 struct choice {
@@ -170,7 +166,8 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
         if (h->processes[i].row.peak_rss_bytes > h->processes[largest].row.peak_rss_bytes)
             largest = i;
     const struct tide_heap_status *status = tide_history_heap_status(h, (int64_t)largest + 1);
-    if (h->heap_status_count == 0 || h->process_count == 0 || (status && strcmp(status->state, BECAME)))
+    if (h->heap_status_count == 0 || h->process_count == 0 ||
+        (status && strcmp(status->state, TIDE_HEAP_STATE_GONE)))
         return false;
     const struct tide_process *row = &h->processes[largest].row;
     const char *name = TIDE_SHOWN(row->name, TIDE_SITE_PROCESS);
@@ -185,12 +182,13 @@ const char *tide_sites_refusal(const struct tide_history *h)
 {
     for (size_t i = 0; i < h->heap_status_count; i++) {
         const char *state = h->heap_status[i].state;
-        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0 && strcmp(state, BECAME) != 0)
+        if (!tide_heap_is_seen(&h->heap_status[i]) && strcmp(state, TIDE_HEAP_STATE_STARTING) != 0 &&
+            strcmp(state, TIDE_HEAP_STATE_GONE) != 0)
             return state;
     }
     for (size_t i = 0; i < h->note_count; i++)
-        if (!strncmp(h->notes[i].text, UNSEEN, strlen(UNSEEN)))
-            return h->notes[i].text + strlen(UNSEEN);
+        if (!strncmp(h->notes[i].text, TIDE_NOTE_UNSEEN, strlen(TIDE_NOTE_UNSEEN)))
+            return h->notes[i].text + strlen(TIDE_NOTE_UNSEEN);
     return NULL;
 }
 

@@ -544,7 +544,7 @@ static void tell_of_unseen_heap(struct tide_tracker *t)
     if (!t->heap || tide_heap_sense_tables(t->heap) > 0 || t->marks.no_table.count > 0)
         return;
     const char *program = t->config->command[0], *obstacle = tide_preloading_obstacle(program);
-    snprintf(text, sizeof text, "--heap saw no allocations: '%s' %s", TIDE_SHOWN(program, 128),
+    snprintf(text, sizeof text, TIDE_NOTE_UNSEEN "'%s' %s", TIDE_SHOWN(program, 128),
              obstacle ? obstacle : "and what it started did not load the hook, or ended at once");
     tide_tracker_say(t, "%s", text);
     note(t, text);

@@ -212,11 +212,16 @@ struct tide_heap_sample {
     int64_t top_bytes;    /* of free_bytes: at the end of the heap, in one piece */
 };
 
+/* The states that readers look for. Any other is a sentence that says why nothing is seen. */
+#define TIDE_HEAP_STATE_STARTING "starting"
+#define TIDE_HEAP_STATE_ON       "on" /* or "on; " and what is not seen */
+#define TIDE_HEAP_STATE_GONE     "the process has become another program"
+
 /* How far the allocations of a process are seen, from t_ns on. */
 struct tide_heap_status {
     int64_t process;
     int64_t t_ns;
-    const char *state;      /* "on", or why not: a sentence */
+    const char *state;
     int64_t interval_bytes; /* mean bytes between samples of small allocations */
     int64_t sampled;        /* allocations */
     int64_t dropped_sites;  /* stacks for which there was no room */
@@ -225,6 +230,9 @@ struct tide_heap_status {
     int64_t unwinds;
     int64_t unwind_ns; /* what all unwinding took */
 };
+
+/* How the note begins that --heap was asked for and saw into no program. */
+#define TIDE_NOTE_UNSEEN "--heap saw no allocations: "
 
 /* Something a reader of the recording should know: "disk full from here on", "412 marks lost". */
 struct tide_note {

@@ -148,8 +148,8 @@ static void write_heap(struct tide_heap_look *look, const struct tide_heap_table
 static void describe(const struct tide_heap_head *head, char *out, size_t size)
 {
     static const char *const states[] = {
-        [TIDE_HEAP_STARTING] = "starting",
-        [TIDE_HEAP_ON] = "on",
+        [TIDE_HEAP_STARTING] = TIDE_HEAP_STATE_STARTING,
+        [TIDE_HEAP_ON] = TIDE_HEAP_STATE_ON,
         [TIDE_HEAP_REPLACED] =
             "the program has a malloc of its own: only mappings are seen; build it without that malloc, or with it in a shared library",
         [TIDE_HEAP_SANITIZED] =
@@ -230,7 +230,7 @@ static void write_exec(struct tide_heap_look *look, const struct tide_heap_table
                        const struct tide_heap_process *process)
 {
     if (table->replaced && !table->superseded)
-        put_status(look, &table->head, process->id, "the process has become another program");
+        put_status(look, &table->head, process->id, TIDE_HEAP_STATE_GONE);
 }
 
 static void write_status(struct tide_heap_look *look, const struct tide_heap_table *table,
@@ -246,7 +246,7 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
         return;
     describe(head, state, sizeof state);
     put_status(look, head, process->id, state);
-    if (changed && strcmp(state, "on") != 0 && head->state != TIDE_HEAP_STARTING)
+    if (changed && strcmp(state, TIDE_HEAP_STATE_ON) != 0 && head->state != TIDE_HEAP_STARTING)
         add_notice(look, table, state);
     process->status_ns = look->now_ns;
     process->state = head->state;

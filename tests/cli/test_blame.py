@@ -262,6 +262,17 @@ def test_a_program_too_small_for_a_sample_is_said(tidemark):
                        "hint: 'tidemark run --heap-interval 4K -- PROG' samples more of them\n")
 
 
+def test_a_hook_without_python_frames_is_no_reason_for_having_no_call_sites(tidemark, tmp_path):
+    r = Recording(tmp_path / "a.tide")
+    process = r.process(100, "python3")
+    r.heap(process, state="on; no Python frames: Python 3.15 is not supported")
+    for look in range(20):
+        r.tick(look, {process: 50 * MIB})
+    got = tidemark("blame", r.close())
+    assert got.code == 2
+    assert got.err.startswith("tidemark: the recording has no call sites: the program ended before an allocation was sampled\n")
+
+
 def short_run(path, steps, phases=()):
     """One site that takes a MiB a step, a look per step; phases: (step, kind, name)."""
     r = Recording(path)

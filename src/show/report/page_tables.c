@@ -218,7 +218,7 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
     } else
         fputs("a process", out);
     fputs(": call sites ", out);
-    tide_html_text(out, strcmp(s->state, "on") ? s->state : "seen", TEXT);
+    tide_html_text(out, strcmp(s->state, TIDE_HEAP_STATE_ON) ? s->state : "seen", TEXT);
     if (s->interval_bytes > 0)
         fprintf(out, "; blocks smaller than about %s are sampled", TIDE_SIZE((double)s->interval_bytes));
     if (s->sampled > 0)
@@ -236,7 +236,8 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
 /* Whether there is something to say of a process beside that it was watched. */
 static bool is_telling(const struct tide_heap_status *s)
 {
-    return strcmp(s->state, "on") != 0 || s->sampled != 0 || s->dropped_sites > 0 || s->dropped_blocks > 0;
+    return strcmp(s->state, TIDE_HEAP_STATE_ON) != 0 || s->sampled != 0 || s->dropped_sites > 0 ||
+           s->dropped_blocks > 0;
 }
 
 /* The last state of each process: it has the counts of all before. */
