@@ -1,6 +1,7 @@
 """tidemark plan: the table, its JSON, what fits, what explains a number, a recording beside it, and what it refuses."""
 
 import json
+import re
 
 import pytest
 
@@ -130,6 +131,13 @@ def test_no_cause_needs_more_steps_than_the_run_had(tidemark, steps):
         assert steps < 150 or kept, "a run of so many steps could have kept as many"
     said = tidemark(*GRPO, "--explain", "22.65GB", "--fails-at", str(steps)).out
     assert ("grows with steps" in said) == (steps > 2)
+
+
+@pytest.mark.parametrize("failed, measured", [((), ["2", "10"]), (("--fails-at", "3"), ["2", "3"]), (("--fails-at", "2"), [])])
+def test_no_measurement_needs_more_steps_than_the_run_had(tidemark, failed, measured):
+    got = tidemark("plan", "--model", "gpt2", "--batch", "8", "--seq", "512", "--explain", "12GB", *failed)
+    last = got.out.splitlines()[-1]
+    assert last.startswith("To tell 1 from 2, measure ") and re.findall(r"step (\d+)", last) == measured, got.out
 
 
 def test_a_run_that_fails_in_its_first_step_has_no_optimizer_state(tidemark):
