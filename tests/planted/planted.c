@@ -5,6 +5,7 @@
  * `volatile` hides a fault from the compiler, which would warn of it or leave it out.
  */
 #include "rt/cpu/threads.h"
+#include "rt/cpu/tile.h"
 #include "rt/graph.h"
 
 #include <limits.h>
@@ -91,6 +92,45 @@ static void reach_other_block(void)
     free(other);
 }
 
+static float *zeros(int64_t count)
+{
+    void *block = NULL;
+    size_t bytes = (size_t)count * sizeof(float);
+    return posix_memalign(&block, TIDE_CACHE_LINE, bytes) ? NULL : memset(block, 0, bytes);
+}
+
+/* A tile that takes four cells and keeps its sums. (How some processors read a, sanitizers do not see.) */
+static void multiply(int64_t cells_of_b, int64_t rows_of_sums)
+{
+    enum { CELLS = 4 };
+    const struct tide_tile_kind *kind = tide_tile_kind(TIDE_F32);
+    float *a = zeros(CELLS * TIDE_LANES), *b = zeros(cells_of_b * kind->columns),
+          *sums = zeros(rows_of_sums * kind->columns);
+    kind->tile(&(struct tide_tile){.a = (const uint32_t *)(const void *)a,
+                                   .a_row = 1,
+                                   .a_cell = TIDE_LANES,
+                                   .b = (const uint32_t *)(const void *)b,
+                                   .b_cell = kind->columns,
+                                   .cells = CELLS,
+                                   .rows = kind->rows,
+                                   .width = kind->columns,
+                                   .begins = true,
+                                   .sums = sums});
+    free(a);
+    free(b);
+    free(sums);
+}
+
+static void pass_columns(void)
+{
+    multiply(3, tide_tile_kind(TIDE_F32)->rows);
+}
+
+static void pass_sums(void)
+{
+    multiply(4, tide_tile_kind(TIDE_F32)->rows - 1);
+}
+
 static const struct {
     const char *name;
     void (*commit)(void);
@@ -104,6 +144,8 @@ static const struct {
     {"pass-greatest-number", pass_greatest_number},
     {"pass-member", pass_member},
     {"reach-other-block", reach_other_block},
+    {"pass-columns", pass_columns},
+    {"pass-sums", pass_sums},
 };
 
 int main(int argc, char **argv)
