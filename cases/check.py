@@ -357,9 +357,9 @@ def right_004(outcome: Outcome) -> Iterator[Finding]:
 VISION = "python3 cases/002/launch.py cases/{0}/train.py"
 TABLE = [
     Case("000", "python3 cases/000/train.py", [
-        Run("broken", "", broken_000, "--heap", {"judge": "tidemark judge REC", "peak": "tidemark blame --by peak -n 2 REC"}),
-        Run("wrong", "--fix cleanup", wrong_000),
-        Run("right", "--fix buckets", right_000),
+        Run("broken", "", broken_000, "--heap -i 100ms", {"judge": "tidemark judge REC", "peak": "tidemark blame --by peak -n 2 REC"}),
+        Run("wrong", "--fix cleanup", wrong_000, "-i 100ms"),
+        Run("right", "--fix buckets", right_000, "-i 100ms"),
     ]),
     Case("001", "build/release/cases/001/train", [
         Run("broken", "", broken_001, "--heap", {"blame": "tidemark blame -n 2 REC"}),
