@@ -95,6 +95,7 @@ static void share_growth(struct tide_blaming *g, const double sum[2], struct tid
     double whole =
         leak.per_x > 0 ? fmax(leak.per_x, asked_around(g, c)) : sum[tide_site_is_on_device(c->site)];
     c->share = fmin(c->bytes_per_x / fmax(whole, 1e-9), 1);
+    c->of_sites = !(leak.per_x > 0);
 }
 
 /* ---- who is accused */
@@ -124,6 +125,22 @@ static bool is_accused(const struct tide_blaming *g, int64_t process)
         const struct tide_judged *j = &g->a->judged[i];
         if (j->process == process && !j->passing && tide_verdict_grows(&j->verdict))
             return true;
+    }
+    return false;
+}
+
+/* Whether a site of host memory grew by more than its process can have, of which it is not decided whether it
+ * grows: as where a runtime moves what it has from one site to another. */
+static bool outgrows(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    double error = isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0;
+    bool may = !tide_site_is_on_device(c->site) && !c->bounded && c->on.verdict.kind != TIDE_JUMP;
+    for (size_t i = 0; i < g->a->count && may; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        const struct tide_verdict *v = &j->verdict;
+        double most = fmax(v->growth_bytes, 0) + fmax(v->detectable, 0) * (v->x_last - v->start_x);
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && v->kind == TIDE_UNDECIDED)
+            return c->bytes - 2 * error > most;
     }
     return false;
 }
@@ -176,11 +193,17 @@ void tide_blaming_accuse(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;
     double sum[2] = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (g->options->every_site || !outgrows(g, &b->culprits[i]))
+            b->culprits[kept++] = b->culprits[i];
+    b->outgrown = b->count - kept;
+    b->count = kept;
     for (size_t i = 0; i < b->count; i++)
         sum[tide_site_is_on_device(b->culprits[i].site)] += fmax(b->culprits[i].bytes_per_x, 0);
     for (size_t i = 0; i < b->count; i++)
         share_growth(g, sum, &b->culprits[i]);
-    size_t kept = 0;
+    kept = 0;
     for (size_t i = 0; i < b->count; i++)
         if (g->options->every_site || explains(g, &b->culprits[i]))
             b->culprits[kept++] = b->culprits[i];

@@ -43,10 +43,11 @@ struct tide_culprit {
     struct tide_judged on;
     double bytes_per_x; /* growth per step or second; NAN when it does not grow */
     double blocks_per_x;
-    double share;       /* of the growth (or of all bytes, in the other orders) in the memory that it is in,
-                         * the host's or the devices', 0..1; NAN when unknown */
-    double bytes;       /* what it is ordered by: growth over the run, or live bytes */
-    double blocks;      /* live blocks at the same moment */
+    double share;  /* of the growth (or of all bytes, in the other orders) in the memory that it is in,
+                    * the host's or the devices', 0..1; NAN when unknown */
+    bool of_sites; /* growth: that is what all sites grow by, since nothing around them is known to leak */
+    double bytes;  /* what it is ordered by: growth over the run, or live bytes */
+    double blocks; /* live blocks at the same moment */
     double live_bytes;  /* at the end of training, or of its process */
     double freed_share; /* of what it allocated in the run, 0..1; NAN: it allocated nothing */
     bool bounded;       /* rose and has stopped */
@@ -73,6 +74,7 @@ struct tide_blame {
     size_t healthy_count;
     size_t sites;     /* that were looked at */
     size_t unjudged;  /* of those that grew, how many were seen too rarely to be judged */
+    size_t outgrown;  /* that grew by more than their process can have, and so explain nothing of it */
     size_t beyond;    /* that rose as well, each by less than those that were judged: they were too many */
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */

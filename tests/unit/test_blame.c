@@ -173,6 +173,42 @@ static void a_jump_has_its_culprit_beside_what_is_undecided(void **state)
     forget(blame, &answer);
 }
 
+/* Forty steps of a process that may grow by some MiB or not at all. What a runtime moves from one site to
+ * another by the ten MiB is no part of that; of what is left the share is that of all sites. */
+static void what_moves_between_sites_is_no_culprit_of_what_is_undecided(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "node", "serve.js");
+    see_heap(&m, id);
+    int64_t from = add_site(&m, id, TIDE_SITE_MMAP, line_of("serve.js", 3, "young"));
+    int64_t to = add_site(&m, id, TIDE_SITE_MMAP, line_of("serve.js", 4, "old"));
+    int64_t list = add_site(&m, id, TIDE_SITE_MMAP, line_of("serve.js", 9, "keep"));
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t memory = 100 * MIB + i * i * 7919 % 13 * MIB / 4;
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+        hold(&m, from, (40 - i) * MIB, 100);
+        hold(&m, to, i * MIB, 100);
+        hold(&m, list, i * MIB / 32, 1 + i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_UNDECIDED);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[list - 1]);
+    print_blame(blame, &answer, text, sizeof text);
+    assert_non_null(strstr(text, "100 % of what is kept"));
+    assert_null(strstr(text, "of the growth"));
+    assert_int_equal(blame->outgrown, 1);
+    blame->count = 0;
+    print_blame(blame, &answer, text, sizeof text);
+    assert_non_null(strstr(text, "culprit none: call sites grow by more than the process does"));
+    forget(blame, &answer);
+}
+
 /* Each step asks for more from look 150 on, as above. What is larger is not that: a file that is read before
  * the first step, one that is written after the last, an evaluation in between, and another process. */
 static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
@@ -374,6 +410,7 @@ int main(void)
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(a_jump_has_its_culprit_beside_what_is_undecided),
+        cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(so_are_those_of_a_rise),

@@ -59,6 +59,7 @@ void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, c
     bool jumps = blame->by == TIDE_BLAME_GROWTH && c->on.verdict.kind == TIDE_JUMP;
     const char *whole = jumps                          ? "the jump"
                         : blame->by == TIDE_BLAME_RISE ? "the rise"
+                        : c->of_sites                  ? "what is kept"
                         : is_change(blame)             ? "the growth"
                                                        : "live bytes";
     if (isfinite(c->share))
@@ -174,6 +175,8 @@ static const char *why_none(const struct tide_blame *blame)
         return "no call site grew";
     if (blame->by != TIDE_BLAME_GROWTH)
         return "no call site holds anything";
+    if (blame->outgrown)
+        return "call sites grow by more than the process does, and explain nothing of it";
     return blame->unjudged ? "call sites were seen too rarely to be judged; '--by end' shows what each holds"
                            : "no call site grows";
 }
