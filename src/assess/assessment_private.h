@@ -100,6 +100,9 @@ double tide_assessing_left_of_start(const struct tide_assessing *s, const struct
  * what is held while memory is level. -1: no memory. (retained.c) */
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
                              struct tide_judged *judged);
+/* The same of a GPU, as far as its memory rose because tensors take up more for a while: the framework keeps
+ * what it took for them. The verdict stays. */
+int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
 /* No leak: growth that is bounded by what is held already. */
 void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 

@@ -361,6 +361,8 @@ static int blame(struct tide_blaming *g)
             return -1;
     if (b->by == TIDE_BLAME_RISE && tide_blaming_find_rise(g, &at_ns[0]))
         return -1;
+    if (b->by == TIDE_BLAME_RISE)
+        at_ns[1] = at_ns[0];
     for (size_t i = 0; i < g->h->site_count; i++) {
         const struct tide_history_site *site = &g->h->sites[i];
         list[i].site = i;

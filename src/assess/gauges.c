@@ -102,7 +102,10 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
     else if (j.process == TIDE_UNKNOWN)
         snprintf(who, sizeof who, "unidentified processes");
     snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
-    return judge_rows(s, rows, count, j);
+    size_t before = s->a->count;
+    if (judge_rows(s, rows, count, j))
+        return -1;
+    return s->a->count > before ? tide_assessing_tensors(s, &s->a->judged[before]) : 0;
 }
 
 /* Rows of one device and process, as a list. */

@@ -252,3 +252,58 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
             j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
     return 0;
 }
+
+/* What the tensors of a process take up on its GPUs, at each look; *ret_any: whether there are any. */
+static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t process, bool *ret_any)
+{
+    const struct tide_history *h = s->h;
+    double *changes = tide_arena_take(s->scratch, h->tick_count + 1, sizeof *changes), sum = 0;
+    struct tide_level *levels = tide_arena_take(s->scratch, h->tick_count + 1, sizeof *levels);
+    if (!changes || !levels)
+        return NULL;
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        if (site->kind != TIDE_SITE_TENSOR || (process != 0 && site->process != process))
+            continue;
+        *ret_any = true;
+        tide_moment_add_changes(h, site, changes);
+    }
+    for (size_t i = 0; i < h->tick_count; i++)
+        levels[i] = (struct tide_level){h->ticks[i].t_ns, sum += changes[i]};
+    return levels;
+}
+
+int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
+{
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    struct tide_retention_input input = {
+        .verdict = &j->verdict, .until_x = until(s, &j->verdict), .kept_first = NAN, .kept_last = NAN};
+    struct tide_retention retention;
+    bool any = false;
+    double *x, *bytes;
+    size_t moments, count;
+    int known = 0;
+    struct tide_level *levels = tensor_levels(s, j->process, &any);
+    if (levels && any) {
+        count = tide_assessing_series(s, s->scratch, levels, s->h->tick_count, levels[0].t_ns,
+                                      s->bucket_ns[s->buckets], &x, &bytes, &moments);
+        input.live = (struct tide_judge_input){.x = x,
+                                               .bytes = bytes,
+                                               .count = count,
+                                               .x_is_steps = s->axis.is_steps,
+                                               .items = NAN,
+                                               .items_per_step = NAN,
+                                               .limit_bytes = NAN};
+        known = count == SIZE_MAX ? tide_assessing_no_memory(s->err)
+                                  : tide_retention_judge(&input, s->scratch, &retention, s->err);
+    }
+    tide_arena_rewind(s->scratch, mark);
+    if (!levels)
+        return tide_assessing_no_memory(s->err);
+    if (known > 0 && retention.freed_again) {
+        j->live_known = true;
+        j->retention = retention;
+        j->kept = kept_of(NULL, NAN, NAN);
+    }
+    return known < 0 ? -1 : 0;
+}

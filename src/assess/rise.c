@@ -14,10 +14,13 @@ bool tide_blaming_is_of_peaks(const struct tide_judged *worst)
     return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
 }
 
-/* Whether a site may have a part in peaks that rise: those are of host memory. */
+/* Whether a site may have a part in what rises: on a GPU tensors do, and what is left of their segments
+ * falls. */
 static bool may_rise(const struct tide_blaming *g, const struct tide_history_site *site)
 {
-    return !tide_site_is_on_device(site) && tide_blaming_is_about(g, site->process);
+    bool gpu = g->a->judged[0].subject == TIDE_SUBJECT_GPU;
+    bool there = gpu ? site->kind == TIDE_SITE_TENSOR : !tide_site_is_on_device(site);
+    return there && tide_blaming_is_about(g, site->process);
 }
 
 /* The first epoch, where peaks rise from one to the next; else the last look but one before memory rose: what

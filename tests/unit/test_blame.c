@@ -209,6 +209,52 @@ static void what_moves_between_sites_is_no_culprit_of_what_is_undecided(void **s
     forget(blame, &answer);
 }
 
+/* From look 150 on each step's tensors take up nine times as much on the GPU, and end with the step; the
+ * framework keeps its segments, of which more is left the less the tensors take up. */
+static void what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct tide_err err;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t weights = add_site(&m, id, TIDE_SITE_TENSOR, line_of("train.py", 9, "load"));
+    int64_t losses = add_site(&m, id, TIDE_SITE_TENSOR, line_of("train.py", 123, "update"));
+    int64_t segments = add_site(&m, id, TIDE_SITE_CUDA, line_of("train.py", 120, "update"));
+    int64_t batch = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 50, "collate"));
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t height = i % 3 ? (i < 150 ? 100 : 900) * MIB : 0, taken = (i < 150 ? 600 : 1400) * MIB;
+        mark(&m, id, TIDE_MARK_STEP, i / 3, "");
+        look(&m, 1, 100 * MIB);
+        sample(&m, id, 100 * MIB);
+        ok(tide_writer_gpu(m.writer, &(struct tide_gpu_sample){.tick = m.tick, .process = id, .bytes = taken},
+                           &err),
+           &err);
+        hold(&m, weights, 400 * MIB, 10);
+        hold(&m, losses, height, 10);
+        hold(&m, segments, taken - 400 * MIB - height, 10);
+        hold(&m, batch, i % 2 ? 4 * MIB : 0, 1);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    const struct tide_judged *worst = &answer.assessment->judged[0];
+    assert_true(worst->subject == TIDE_SUBJECT_GPU && worst->verdict.kind == TIDE_JUMP);
+    struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = 10};
+    struct tide_blame *blame;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->by, TIDE_BLAME_RISE);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[losses - 1]);
+    assert_true(blame->culprits[0].bytes == 800 * MIB);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "100 % of the rise on the GPU"));
+    FILE *stream = fmemopen(text, sizeof text, "w");
+    tide_assessment_print(answer.assessment, stream);
+    fclose(stream);
+    assert_non_null(
+        strstr(text, "holds on the GPU rises within each step and is freed again: up to 1.3 GiB now"));
+    forget(blame, &answer);
+}
+
 /* Each step asks for more from look 150 on, as above. What is larger is not that: a file that is read before
  * the first step, one that is written after the last, an evaluation in between, and another process. */
 static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
@@ -409,6 +455,7 @@ int main(void)
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
+        cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),
         cmocka_unit_test(a_jump_has_its_culprit_beside_what_is_undecided),
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),

@@ -250,7 +250,8 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     if (r->freed_again) {
         const double most = 0.5; /* of the steps, or of the looks */
         bool often = r->crest_share > most;
-        tide_buf_format(b, "what the program holds rises %s and is freed again: up to %s",
+        tide_buf_format(b, "what the program holds%s rises %s and is freed again: up to %s",
+                        j->subject == TIDE_SUBJECT_GPU ? " on the GPU" : "",
                         often && j->x_is_steps ? "within each step" : "for a while",
                         TIDE_SIZE(r->crest_last));
         if (often)
