@@ -235,11 +235,31 @@ const struct tide_frame *tide_culprit_caller(const struct tide_history *h, const
     return own_frame(h, c->site, c->common);
 }
 
+/* Whether two stacks without a frame of the program's own look the same, as far in as a person is shown: a
+ * runtime maps its heap in one function, called from several places. */
+static bool look_alike(const struct tide_history *h, const struct tide_culprit *a,
+                       const struct tide_culprit *b)
+{
+    enum { SHOWN = 5 };
+    const int32_t *left, *right;
+    size_t left_count = tide_history_stack(h, a->site->stack, &left),
+           right_count = tide_history_stack(h, b->site->stack, &right), n = 0;
+    while (n < SHOWN && n < left_count && n < right_count) {
+        const struct tide_frame *l = &h->frames[left[n]], *r = &h->frames[right[n]];
+        if (!l->function[0] || strcmp(l->function, r->function) || strcmp(l->module, r->module) ||
+            strcmp(l->file, r->file) || l->line != r->line)
+            return false;
+        n++;
+    }
+    return n > 0 && (n == SHOWN || left_count == right_count);
+}
+
 static bool do_meet(const struct tide_history *h, const struct tide_culprit *a, const struct tide_culprit *b)
 {
-    const struct tide_frame *line = own_frame(h, a->site, 0);
-    return line && a->process == b->process && a->site->kind == b->site->kind && !a->bounded && !b->bounded &&
-           is_same_line(line, own_frame(h, b->site, 0));
+    const struct tide_frame *line = own_frame(h, a->site, 0), *other = own_frame(h, b->site, 0);
+    if (a->process != b->process || a->site->kind != b->site->kind || a->bounded || b->bounded)
+        return false;
+    return line || other ? is_same_line(line, other) : look_alike(h, a, b);
 }
 
 /* How many of the program's own frames, from the innermost, the stacks of two sites have in common. */

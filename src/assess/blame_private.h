@@ -28,7 +28,8 @@ bool tide_blaming_is_about(const struct tide_blaming *blaming, int64_t process);
  * first. */
 void tide_blaming_accuse(struct tide_blaming *blaming);
 
-/* Makes one culprit of those that meet in one line, with the others as its callers. -1: no memory. */
+/* Makes one culprit of those that meet in one line, with the others as its callers, or that look the same to
+ * a person. -1: no memory. */
 int tide_blaming_join(struct tide_blaming *blaming);
 
 /* Whether what is held for a while is the answer, and not what is kept. */

@@ -341,6 +341,39 @@ static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* A runtime that maps its heap in one function for two of its callers, without a line of the program's own.
+ */
+static void sites_that_look_the_same_are_one_culprit(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "java", "java"), site[3];
+    see_heap(&m, id);
+    for (int i = 0; i < 3; i++) {
+        struct tide_frame frames[6];
+        for (int k = 0; k < 6; k++)
+            frames[k] = (struct tide_frame){.function = k == 4 && i == 2 ? "reserve" : "commit",
+                                            .file = "",
+                                            .module = "/usr/lib/libjvm.so",
+                                            .offset = 100 * i + k};
+        site[i] = add_stack(&m, id, TIDE_SITE_MMAP, frames, 6);
+    }
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + i * MIB);
+        sample(&m, id, 100 * MIB + i * MIB);
+        hold(&m, site[0], i * MIB / 2, i);
+        hold(&m, site[1], i * MIB / 4, i);
+        hold(&m, site[2], i * MIB / 4, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 2);
+    assert_true(fabs(blame->culprits[0].bytes_per_x / MIB - 0.75) < 0.05);
+    assert_int_equal(blame->culprits[0].caller_count, 0);
+    forget(blame, &answer);
+}
+
 /* The same where it is freed again within each step. */
 static void so_are_those_of_a_rise(void **state)
 {
@@ -460,6 +493,7 @@ int main(void)
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
+        cmocka_unit_test(sites_that_look_the_same_are_one_culprit),
         cmocka_unit_test(so_are_those_of_a_rise),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),
