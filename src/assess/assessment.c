@@ -421,8 +421,10 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
     if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
         return tide_err_set(s->err, "judging was stopped");
     /* The tree comes last and always has its place. */
-    if (s->a->count >= TIDE_JUDGED_MOST - (j.subject == TIDE_SUBJECT_TREE ? 0 : 1))
+    if (s->a->count >= TIDE_JUDGED_MOST - (j.subject == TIDE_SUBJECT_TREE ? 0 : 1)) {
+        s->a->beyond++;
         return 0;
+    }
     int judged = judge_series(s, low, high, &j);
     if (judged > 0)
         s->a->judged[s->a->count++] = j;
@@ -579,8 +581,12 @@ static int judge_processes(struct tide_assessing *s)
     for (size_t i = 0; i < h->process_count; i++)
         order[i] = &h->processes[i];
     qsort(order, h->process_count, sizeof *order, by_peak);
-    for (size_t i = 0; i < h->process_count && s->a->count < TIDE_JUDGED_MOST - 16; i++) {
+    for (size_t i = 0; i < h->process_count; i++) {
         size_t before = s->a->count;
+        if (before >= TIDE_JUDGED_MOST - 16) { /* the rest is for roles, gauges and GPUs */
+            s->a->beyond += !is_brief(s, order[i]->row.began_ns, tide_assessing_end(s, order[i]));
+            continue;
+        }
         if (judge_process(s, order[i], false))
             return -1;
         bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);

@@ -93,6 +93,7 @@ struct tide_judged {
 struct tide_assessment {
     struct tide_judged *judged; /* the worst first */
     size_t count;               /* at least 1 */
+    size_t beyond;              /* series that were too many to be judged: the smallest processes, ... */
     double limit_bytes;         /* lowest that applies to the tree; NAN: none known */
     char limit_name[96];        /* escaped */
     double items, items_per_step;

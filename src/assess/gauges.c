@@ -63,10 +63,14 @@ static int judge_gauges(struct tide_assessing *s)
     if (!rows || !first)
         return tide_assessing_no_memory(s->err);
     sort_gauges(h, rows, first);
-    for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST - 1; name++) {
+    for (size_t name = 0; name < h->name_count; name++) {
         size_t count = first[name + 1] - first[name];
         if (count < TIDE_LEAST_MOMENTS || is_of_census(h->names[name]))
             continue;
+        if (s->a->count >= TIDE_JUDGED_MOST - 1) {
+            s->a->beyond++;
+            continue;
+        }
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
                                 .device = TIDE_UNKNOWN,
                                 .gauge = (int32_t)name,
@@ -147,7 +151,7 @@ static int judge_gpus(struct tide_assessing *s)
         return tide_assessing_no_memory(s->err);
     if (link_gpus(s, series, next, &series_count))
         return -1;
-    for (size_t i = 0; i < series_count && s->a->count < TIDE_JUDGED_MOST - 1; i++) {
+    for (size_t i = 0; i < series_count; i++) {
         size_t count = 0;
         for (size_t at = series[i].first;; at = next[at]) {
             rows[count++] = (struct tide_level){h->gpu[at].t_ns, (double)h->gpu[at].bytes};

@@ -583,6 +583,33 @@ static void a_little_shared_memory_does_not_hide_a_process(void **state)
     tide_assessment_free(a);
 }
 
+/* 600 processes of one role and 20 gauges; beside them their sum and the tree are judged. */
+static void series_that_are_too_many_to_judge_are_said(void **state)
+{
+    enum { PROCESSES = 600, GAUGES = 20, LOOKS = 30 };
+    (void)state;
+    char text[2048], name[16];
+    int64_t process[PROCESSES];
+    struct made m = begin();
+    for (int i = 0; i < PROCESSES; i++)
+        process[i] = add_process(&m, 100 + i, 0, "worker", "worker");
+    for (int64_t step = 0; step < LOOKS; step++) {
+        mark(&m, process[0], TIDE_MARK_STEP, step, "");
+        for (int i = 0; i < GAUGES; i++) {
+            snprintf(name, sizeof name, "gauge %d", i);
+            mark(&m, process[0], TIDE_MARK_GAUGE, MIB, name);
+        }
+        look(&m, PROCESSES, PROCESSES * MIB);
+        for (int i = 0; i < PROCESSES; i++)
+            sample(&m, process[i], MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->count + a->beyond, PROCESSES + GAUGES + 2);
+    assert_int_equal(a->beyond, 111);
+    assert_non_null(strstr(text, "111 more series are too many to be judged"));
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,6 +620,7 @@ int main(void)
         cmocka_unit_test(peaks_that_rise_are_more_than_one_small_step_of_the_floor),
         cmocka_unit_test(peaks_of_workers_are_theirs_beside_a_large_parent),
         cmocka_unit_test(workers_that_rise_as_high_in_every_epoch_are_no_finding),
+        cmocka_unit_test(series_that_are_too_many_to_judge_are_said),
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),

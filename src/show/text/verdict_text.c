@@ -570,6 +570,11 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
             "nothing was recorded for %s, beginning %s after the start: the recording could not be written",
             TIDE_DURATION(a->gap_seconds), TIDE_DURATION(a->gap_from));
     hand_on(&b, "gap", put, context);
+    if (a->beyond)
+        tide_buf_format(&b,
+                        "%zu more series are too many to be judged: the smallest processes, the last gauges",
+                        a->beyond);
+    hand_on(&b, "beyond", put, context);
     put_steps(&b, a);
     hand_on(&b, "steps", put, context);
     tide_buf_release(&b);
