@@ -105,6 +105,12 @@ void tide_judging_skip_warmup(struct tide_judging *j)
 /* ------------------------------------------------------------------------------------------------ verdicts
  */
 
+double tide_judging_unjumped(const struct tide_judging *j, size_t i)
+{
+    bool jumped = j->best.model == TIDE_MODEL_JUMP_LINE && j->u[i] >= j->best.k;
+    return j->y[j->start + i] - (jumped ? j->best.beta[2] : 0);
+}
+
 void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
                             double *ret_freedom)
 {
@@ -239,10 +245,11 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
 static double drive(const struct tide_judging *j)
 {
     size_t n = tide_judging_points(j) - 1;
-    const double *y = j->y + j->start;
-    double mean = (y[n] - y[0]) / (double)n, square = 0;
-    for (size_t i = 0; i < n; i++)
-        square += (y[i + 1] - y[i] - mean) * (y[i + 1] - y[i] - mean);
+    double mean = (tide_judging_unjumped(j, n) - tide_judging_unjumped(j, 0)) / (double)n, square = 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = tide_judging_unjumped(j, i + 1) - tide_judging_unjumped(j, i) - mean;
+        square += off * off;
+    }
     double error = sqrt(square / (double)(n > 1 ? n - 1 : 1) / (double)n);
     return mean / fmax(error, 1e-300);
 }
@@ -253,8 +260,9 @@ static double drive(const struct tide_judging *j)
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
 {
     double sureness = tide_judging_sureness(t, df);
-    if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, j->y + j->start, tide_judging_points(j)) <
-        TIDE_WANDER)
+    const struct tide_fit *line =
+        j->best.model == TIDE_MODEL_JUMP_LINE ? &j->best : &j->fits[TIDE_MODEL_LINE];
+    if (tide_fit_correlation(line, j->u, j->y + j->start, tide_judging_points(j)) < TIDE_WANDER)
         return sureness >= TIDE_LEAK_Z;
     double driven = drive(j);
     return sureness >= TIDE_LEAK_Z ? driven >= TIDE_WANDER_Z

@@ -241,7 +241,7 @@ static void decide(struct tide_judging *j)
         decide_rising(j, best);
     if (j->v->kind == TIDE_UNDECIDED)
         tide_judging_look_for_standstill(j);
-    if (j->v->kind == TIDE_UNDECIDED && best->model == TIDE_MODEL_JUMP_LINE &&
+    if ((j->v->kind == TIDE_UNDECIDED || j->v->kind == TIDE_LEAK) && best->model == TIDE_MODEL_JUMP_LINE &&
         is_jump(j, height_of_jump(best)))
         say_where_it_jumped(j, best); /* whatever else it does */
     if (j->v->kind == TIDE_FLAT)

@@ -90,8 +90,8 @@ struct tide_verdict {
     double ceiling_bytes;                /* plateau: where it levels off */
     double bytes_per_item;               /* where items per step are known and it grows or grew */
     bool one_pass;                       /* plateau: the knee is where one pass over the items ends */
-    double jump_x, jump_bytes;           /* jump: the first moment that was up */
-    double jump_after;                   /* jump: the last moment that was not yet */
+    double jump_x, jump_bytes;           /* jump, also beside a leak: the first moment that was up */
+    double jump_after;                   /* and the last that was not yet */
     double stair_period;                 /* staircase: x between two stairs; NAN if irregular */
     size_t stairs;                       /* staircase: how many */
     enum tide_stairs_at stairs_at;

@@ -57,6 +57,8 @@ double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] *
 
 /* ---- tests */
 
+/* Point i of the floor, from start on, without the jump where the best shape is a line with one. */
+double tide_judging_unjumped(const struct tide_judging *j, size_t i);
 /* Whether a rise of the floor is one that matters: enough bytes, and enough of the level. */
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
 /* Whether a slope of so many standard errors is sure. */

@@ -156,9 +156,9 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
 
 /* The longest that the floor stayed within a band from point `from` until before `end`, on the scaled axis.
  */
-static double longest_still(const struct tide_judging *j, size_t from, size_t end, double band)
+static double longest_still(const struct tide_judging *j, const double *y, size_t from, size_t end,
+                            double band)
 {
-    const double *y = j->y + j->start;
     double longest = 0;
     for (size_t i = from; i < end; i++) {
         while (fabs(y[i] - y[from]) > band)
@@ -169,10 +169,9 @@ static double longest_still(const struct tide_judging *j, size_t from, size_t en
 }
 
 /* The first point since which the floor has stayed within a band of its last. */
-static size_t still_since(const struct tide_judging *j, double band)
+static size_t still_since(const double *y, size_t n, double band)
 {
-    const double *y = j->y + j->start;
-    size_t last = tide_judging_points(j) - 1, first = last;
+    size_t last = n - 1, first = last;
     while (first > 0 && fabs(y[first - 1] - y[last]) <= band)
         first--;
     return first;
@@ -180,17 +179,19 @@ static size_t still_since(const struct tide_judging *j, double band)
 
 bool tide_judging_stands_still(const struct tide_judging *j)
 {
-    const double *y = j->y + j->start;
+    double y[TIDE_WINDOWS_MOST] = {0}; /* beside a jump, without it */
     size_t n = tide_judging_points(j), began = 0;
+    for (size_t i = 0; i < n; i++)
+        y[i] = tide_judging_unjumped(j, i);
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
     if (rise <= 0)
         return false;
     while (y[began] - y[0] <= band)
         began++;
-    size_t first = still_since(j, band);
+    size_t first = still_since(y, n, band);
     double still = 1 - j->u[first];
     return n - first >= TIDE_BEHIND_KNEE && still >= 1 - TIDE_TAIL_LATEST &&
-           still >= TIDE_STANDSTILL_TIMES * longest_still(j, began, first, band);
+           still >= TIDE_STANDSTILL_TIMES * longest_still(j, y, began, first, band);
 }
 
 /*
@@ -205,11 +206,11 @@ void tide_judging_look_for_standstill(struct tide_judging *j)
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
     if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise) || tide_judging_retreat(j) > rise)
         return;
-    size_t first = still_since(j, band);
+    size_t first = still_since(y, n, band);
     double still = 1 - j->u[first], tail, error, freedom;
     tide_judging_line_from(j, j->u[first], &tail, &error, &freedom);
-    if (still < TIDE_STANDSTILL_SHARE || still < TIDE_STANDSTILL_TIMES * longest_still(j, 0, first, band) ||
-        n - first < TIDE_BEHIND_KNEE ||
+    if (still < TIDE_STANDSTILL_SHARE ||
+        still < TIDE_STANDSTILL_TIMES * longest_still(j, y, 0, first, band) || n - first < TIDE_BEHIND_KNEE ||
         (tide_judging_matters(j, tail * still) && tail > TIDE_STILL_Z * error))
         return;
     double knee = j->x[j->start + first], before = first > 0 ? j->x[j->start + first - 1] : knee;

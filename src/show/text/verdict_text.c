@@ -62,11 +62,27 @@ static void put_rate(struct tide_buf *b, const struct tide_judged *j)
                     digits, low, digits, high);
 }
 
-/* "+33 MiB over 4,000 steps" */
+/* "+33 MiB over 4,000 steps"; a jump beside a leak is said by itself. */
 static void put_growth(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    tide_buf_format(b, "+%s over %s", TIDE_SIZE(v->growth_bytes), STRETCH(j, v->x_last - v->start_x));
+    double at_once = tide_verdict_grows(v) && isfinite(v->jump_x) ? v->jump_bytes : 0;
+    tide_buf_format(b, "+%s over %s", TIDE_SIZE(v->growth_bytes - at_once),
+                    STRETCH(j, v->x_last - v->start_x));
+}
+
+/* "+176 MiB at once, at step 60" */
+static void put_place_of_jump(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    bool between = v->jump_x - v->jump_after > 1 && !j->jump_mark[0] && j->x_is_steps;
+    tide_buf_format(b, "+%s at once, ", TIDE_SIZE(v->jump_bytes));
+    if (between)
+        tide_buf_format(b, "between %s and %s", PLACE(j, v->jump_after), PLACE(j, v->jump_x));
+    else
+        tide_buf_format(b, "at %s", PLACE(j, v->jump_x));
+    if (j->jump_mark[0])
+        tide_buf_format(b, " (%s)", j->jump_mark);
 }
 
 static void put_leak(struct tide_buf *b, const struct tide_judged *j)
@@ -83,6 +99,10 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) /* whose stairs are samples */
         tide_buf_format(b, ", in %zu jumps about %s apart%s", v->stairs, STRETCH(j, v->stair_period),
                         with[v->stairs_at]);
+    if (isfinite(v->jump_x)) {
+        tide_buf_text(b, ", beside ");
+        put_place_of_jump(b, j);
+    }
     if (j->own_pages)
         tide_buf_text(b, " of pages that became its own (copy-on-write)");
     if (j->inside)
@@ -116,20 +136,6 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
         tide_buf_format(b, "%s %s per item", v->one_pass ? "," : ";", TIDE_SIZE(v->bytes_per_item));
     if (v->one_pass)
         tide_buf_text(b, " (a cache as large as the data, not a leak)");
-}
-
-/* "+176 MiB at once, at step 60" */
-static void put_place_of_jump(struct tide_buf *b, const struct tide_judged *j)
-{
-    const struct tide_verdict *v = &j->verdict;
-    bool between = v->jump_x - v->jump_after > 1 && !j->jump_mark[0] && j->x_is_steps;
-    tide_buf_format(b, "+%s at once, ", TIDE_SIZE(v->jump_bytes));
-    if (between)
-        tide_buf_format(b, "between %s and %s", PLACE(j, v->jump_after), PLACE(j, v->jump_x));
-    else
-        tide_buf_format(b, "at %s", PLACE(j, v->jump_x));
-    if (j->jump_mark[0])
-        tide_buf_format(b, " (%s)", j->jump_mark);
 }
 
 static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
