@@ -64,26 +64,14 @@ TIDE_INLINE void ask_some(struct asking *a)
     }
 }
 
-/* While a tile multiplies, its sums have constant indices only: so they stay in registers whatever the
- * compiler does with loops, and a sanitizer has nothing there to check. */
-#define EACH_VECTOR(DO, i, with) DO(i, 0, with) DO(i, 1, with) DO(i, 2, with)
-#define EACH_ROW(DO, with)                                                                                   \
-    DO(0, with) DO(1, with) DO(2, with) DO(3, with) DO(4, with) DO(5, with) DO(6, with) DO(7, with)
-#define TAKE(i, v, with)  own[i][v] = (v) < vectors ? sums[i][v] : _mm512_setzero_ps();
-#define TAKE_ROW(i, with) EACH_VECTOR(TAKE, i, with)
-#define GIVE(i, v, with)  sums[i][v] = own[i][v];
-#define GIVE_ROW(i, with) EACH_VECTOR(GIVE, i, with)
 #define READ_COLUMNS(i, v, with)                                                                             \
     if ((v) < vectors) {                                                                                     \
         columns[v] = _mm512_load_ps(b + (v)*LANES);                                                          \
         _mm_prefetch((const char *)(b + AHEAD * b_cell + (v)*LANES), _MM_HINT_T0);                           \
     }
-#define ADD(i, v, PRODUCT)                                                                                   \
-    if ((v) < vectors)                                                                                       \
-        own[i][v] = PRODUCT(own[i][v], row, columns[v]);
 #define ADD_ROW(i, PRODUCT)                                                                                  \
     row = (__m512)_mm512_set1_epi32((int)a[(i)*a_row]);                                                      \
-    EACH_VECTOR(ADD, i, PRODUCT)
+    TIDE_EACH_VECTOR(TIDE_ADD, i, PRODUCT)
 
 /* The same sums from bf16 need the target that has its instruction, so the loop is written for both. */
 #define MULTIPLY(name, marks, per_cell, PRODUCT)                                                             \
@@ -97,7 +85,7 @@ TIDE_INLINE void ask_some(struct asking *a)
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                               \
             _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =                           \
                 t->begins ? _mm512_setzero_ps() : _mm512_load_ps(t->sums + (i * VECTORS + v) * LANES);       \
-        EACH_ROW(TAKE_ROW, )                                                                                 \
+        TIDE_EACH_ROW(TIDE_TAKE_ROW, )                                                                       \
         for (int64_t cell = 0; cell < t->cells;) {                                                           \
             int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;                                \
             ask_some(&asking);                                                                               \
@@ -110,11 +98,11 @@ TIDE_INLINE void ask_some(struct asking *a)
                 for (int i = 0; i < per_cell; i++)                                                           \
                     _mm_prefetch(more + i * AHEAD * TIDE_CACHE_LINE, _MM_HINT_T1);                           \
                 more += step;                                                                                \
-                EACH_VECTOR(READ_COLUMNS, , )                                                                \
-                EACH_ROW(ADD_ROW, PRODUCT)                                                                   \
+                TIDE_EACH_VECTOR(READ_COLUMNS, , )                                                           \
+                TIDE_EACH_ROW(ADD_ROW, PRODUCT)                                                              \
             }                                                                                                \
         }                                                                                                    \
-        EACH_ROW(GIVE_ROW, )                                                                                 \
+        TIDE_EACH_ROW(TIDE_GIVE_ROW, )                                                                       \
         if (!t->ends)                                                                                        \
             keep_sums(t, sums, vectors);                                                                     \
         else if (t->to == TIDE_F32)                                                                          \

@@ -1,5 +1,6 @@
 /*
- * tile_write.h - the end of a tile with AVX-512: sums become numbers of c, sixteen at a time.
+ * tile_write.h - the sums of a tile with AVX-512, in its eight rows of three vectors: while it multiplies,
+ * and at its end, when they become numbers of c, sixteen at a time.
  */
 #ifndef TIDE_TILE_WRITE_H
 #define TIDE_TILE_WRITE_H
@@ -8,6 +9,19 @@
 
 #include "rt/cpu/avx512.h"
 #include "rt/cpu/tile.h"
+
+/* While a tile multiplies, its sums have constant indices only: so they stay in registers whatever the
+ * compiler does with loops, and a sanitizer has nothing there to check. */
+#define TIDE_EACH_VECTOR(DO, i, with) DO(i, 0, with) DO(i, 1, with) DO(i, 2, with)
+#define TIDE_EACH_ROW(DO, with)                                                                              \
+    DO(0, with) DO(1, with) DO(2, with) DO(3, with) DO(4, with) DO(5, with) DO(6, with) DO(7, with)
+#define TIDE_TAKE(i, v, with)  own[i][v] = (v) < vectors ? sums[i][v] : _mm512_setzero_ps();
+#define TIDE_TAKE_ROW(i, with) TIDE_EACH_VECTOR(TIDE_TAKE, i, with)
+#define TIDE_GIVE(i, v, with)  sums[i][v] = own[i][v];
+#define TIDE_GIVE_ROW(i, with) TIDE_EACH_VECTOR(TIDE_GIVE, i, with)
+#define TIDE_ADD(i, v, PRODUCT)                                                                              \
+    if ((v) < vectors)                                                                                       \
+        own[i][v] = PRODUCT(own[i][v], row, columns[v]);
 
 /* Sums of the lanes that there are, to a row of c from column j on. add lies as the row, NULL: nothing is
  * added; bias, NULL: none. */

@@ -63,21 +63,30 @@ TIDE_INLINE void ask_some(struct asking *a)
                              a->lines[i].count > a->at_a_time[i] ? a->lines[i].count - a->at_a_time[i] : 0);
 }
 
+#define READ_COLUMNS(i, v, with)                                                                             \
+    if ((v) < vectors)                                                                                       \
+        columns[v] = cuts && (v) == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + (v)*LANES)                \
+                                                : _mm512_loadu_ps(b + (v)*LANES);
+#define ADD_ROW(i, PRODUCT)                                                                                  \
+    row = (__m512)_mm512_set1_epi32((int)a[i][at]);                                                          \
+    TIDE_EACH_VECTOR(TIDE_ADD, i, PRODUCT)
+
 /* cuts: of the last vector only some lanes may be read. */
 #define WINDOW(name, marks, PRODUCT)                                                                         \
     TIDE_INLINE marks void name(const struct tide_window_tile *t, const int vectors, const bool cuts)        \
     {                                                                                                        \
-        __m512 sums[ROWS][VECTORS];                                                                          \
-        const uint32_t *a[ROWS];                                                                             \
+        __m512 sums[ROWS][VECTORS], own[ROWS][VECTORS];                                                      \
+        const uint32_t *const a[ROWS] = {t->a[0], t->a[1], t->a[2], t->a[3],                                 \
+                                         t->a[4], t->a[5], t->a[6], t->a[7]};                                \
         const int64_t b_cell = t->b_cell, a_cell = t->a_cell;                                                \
         const __mmask16 lanes = tide_first_16(t->width - (vectors - 1) * LANES);                             \
         struct asking asking = asking_of(t);                                                                 \
         const int64_t step = asking.at_a_time[0] ? AHEAD : INT64_MAX / 2;                                    \
-        _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++) a[i] = t->a[i];                               \
         ask_for_c(t);                                                                                        \
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                               \
             _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =                           \
                 t->begins ? _mm512_setzero_ps() : _mm512_load_ps(t->sums + i * COLUMNS + v * LANES);         \
+        TIDE_EACH_ROW(TIDE_TAKE_ROW, )                                                                       \
         for (int64_t s = 0; s < t->stretch_count; s++) {                                                     \
             const struct tide_stretch stretch = t->stretches[s];                                             \
             const uint32_t *b = t->b + stretch.b * b_cell;                                                   \
@@ -86,21 +95,13 @@ TIDE_INLINE void ask_some(struct asking *a)
                 stop = cell + step < stretch.cells ? cell + step : stretch.cells;                            \
                 ask_some(&asking);                                                                           \
                 for (int64_t left = stop - cell; left > 0; left--, at += a_cell, b += b_cell) {              \
-                    __m512 columns[VECTORS];                                                                 \
-                    _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                                \
-                    {                                                                                        \
-                        columns[v] = cuts && v == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + v * LANES)  \
-                                                              : _mm512_loadu_ps(b + v * LANES);              \
-                    }                                                                                        \
-                    _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                   \
-                    {                                                                                        \
-                        __m512 row = (__m512)_mm512_set1_epi32((int)a[i][at]);                               \
-                        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =               \
-                            PRODUCT(sums[i][v], row, columns[v]);                                            \
-                    }                                                                                        \
+                    __m512 columns[VECTORS], row;                                                            \
+                    TIDE_EACH_VECTOR(READ_COLUMNS, , )                                                       \
+                    TIDE_EACH_ROW(ADD_ROW, PRODUCT)                                                          \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
+        TIDE_EACH_ROW(TIDE_GIVE_ROW, )                                                                       \
         if (!t->ends)                                                                                        \
             keep_sums(t, sums, vectors);                                                                     \
         else if (t->to == TIDE_F32)                                                                          \
