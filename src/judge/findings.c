@@ -167,7 +167,8 @@ double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MO
 /* What the floor must rise by before that is called a leak. */
 static double least_leak(const struct tide_judging *j)
 {
-    return fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
+    double filled = fmin(TIDE_LEAK_SHARE_SMALL * j->level, TIDE_LEAK_FILLED);
+    return fmax(fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level), filled);
 }
 
 void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error)

@@ -44,6 +44,10 @@
 #define TIDE_LEAK_Z     4.0
 #define TIDE_LEAK_LEAST (512.0 * 1024)
 #define TIDE_LEAK_SHARE 2e-3 /* of the level */
+/* ... of a small process this share, up to so much: what libraries fill once is as large in it as in a large
+ * one. */
+#define TIDE_LEAK_SHARE_SMALL 5e-3
+#define TIDE_LEAK_FILLED      (4.0 * 1024 * 1024)
 /* ... and never to have come down again by more than this share of the rise: what does is a level that
  * wanders, as an allocator's that gives back a few megabytes now and then. */
 #define TIDE_LEAK_RETREAT 0.3
