@@ -94,8 +94,9 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         !tide_blame_new(answer.history, answer.assessment, &want, &blame, err)) {
         bool of_verdict = blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_RISE;
         int verdict = of_verdict ? tide_assessment_exit_code(answer.assessment) : TIDE_EXIT_OK;
-        /* Memory grows, or may grow, and no call site is known that does. */
-        bool cannot_tell = verdict != TIDE_EXIT_OK;
+        bool jumped = of_verdict && answer.assessment->judged[0].verdict.kind == TIDE_JUMP;
+        /* Memory grows, or may grow, or grew at once, and no call site is known that does. */
+        bool cannot_tell = verdict != TIDE_EXIT_OK || (jumped && !blame->count && blame->unjudged);
         code = is_found(blame, verdict) ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
         if (!v->json && of_verdict)
             tide_assessment_print(answer.assessment, stdout);

@@ -351,3 +351,18 @@ def test_it_exits_with_3_when_memory_may_grow_and_no_site_is_known_to(tidemark, 
     got = tidemark("blame", short_run(tmp_path / "a.tide", 6))
     assert "UNDECIDED" in got.out
     assert got.code == 3
+
+
+def test_it_exits_with_3_when_call_sites_were_seen_too_rarely(tidemark, tmp_path):
+    r = Recording(tmp_path / "a.tide")
+    r.meta(command="train")
+    p = r.process(100, "train")
+    r.heap(p)
+    site = r.site(p, [{"function": "load", "file": "/x/train.py", "line": 3, "module": "/x/train"}])
+    for i, at in enumerate((0.045, 0.066, 0.105, 0.185, 0.351, 0.599, 0.846)):  # a program of a second
+        tick = r.tick(at, {p: (1 if i == 0 else 4) * MIB})
+        if i == 1:
+            r.hold(tick, site, MIB, blocks=1)
+    got = tidemark("blame", r.close())
+    assert "JUMP" in got.out and "seen too rarely to be judged" in got.out
+    assert got.code == 3
