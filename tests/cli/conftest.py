@@ -21,10 +21,11 @@ from heap_table import tables
 MIB = 1 << 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# A shell starts what it runs in the background with SIGINT and SIGQUIT ignored, and ignored they would stay in every program
-# that these tests start and interrupt.
+# A shell starts what it runs in the background with SIGINT and SIGQUIT ignored, nohup with SIGHUP, and ignored they would stay
+# in every program that these tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def build_dir():
