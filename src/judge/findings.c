@@ -80,13 +80,19 @@ void tide_judging_fit_from(struct tide_judging *j, size_t start)
     j->best = simplest_good(j);
 }
 
-/* Leaves out the beginning as far as it does not fit what the rest says of it. */
-void tide_judging_skip_warmup(struct tide_judging *j)
+size_t tide_judging_behind_warmup(const struct tide_judging *j)
 {
     double edge = j->x[0] + TIDE_WARMUP_SHARE * (j->x[j->n - 1] - j->x[0]);
     size_t first = 0;
     while (first < j->n && j->x[first] < edge)
         first++;
+    return first;
+}
+
+/* Leaves out the beginning as far as it does not fit what the rest says of it. */
+void tide_judging_skip_warmup(struct tide_judging *j)
+{
+    size_t first = tide_judging_behind_warmup(j);
     if (first == 0 || j->n - first < TIDE_FEWEST_WINDOWS)
         return tide_judging_fit_from(j, 0);
     tide_judging_fit_from(j, first);

@@ -31,15 +31,25 @@ static bool stood_still_first(const struct tide_judging *j, const struct tide_fi
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
 
+/* Whether some of the floor reached `high` and came down to `low` again after that. */
+static bool came_back(const double *y, size_t n, double low, double high)
+{
+    bool up = false, back = false;
+    for (size_t i = 0; i < n; i++) {
+        up = up || y[i] >= high;
+        back = back || (up && y[i] <= low);
+    }
+    return back;
+}
+
 /* Whether the floor ends far above where it began, but for what may be warm-up: whatever the best shape is,
  * that is not level. One that was up there before and came down to its beginning again has not risen: it was
  * seen at a low first. */
 static bool has_risen(const struct tide_judging *j)
 {
-    double edge = j->x[0] + TIDE_WARMUP_SHARE * (j->x[j->n - 1] - j->x[0]);
-    size_t from = j->start;
-    while (from + TIDE_FEWEST_WINDOWS < j->n && j->x[from] < edge)
-        from++;
+    size_t from = tide_judging_behind_warmup(j);
+    from = from + TIDE_FEWEST_WINDOWS > j->n ? j->n - TIDE_FEWEST_WINDOWS : from;
+    from = from < j->start ? j->start : from;
     size_t n = j->n - from, tenth = n / 10 > 2 ? n / 10 : 2;
     const double *y = j->y + from;
     double first = INFINITY,
@@ -48,12 +58,7 @@ static bool has_risen(const struct tide_judging *j)
         first = fmin(first, y[i]);
         last = fmin(last, y[n - 1 - i]);
     }
-    bool up = false, back = false;
-    for (size_t i = 0; i < n; i++) {
-        up = up || y[i] >= last;
-        back = back || (up && y[i] <= first);
-    }
-    return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST) && !back;
+    return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST) && !came_back(y, n, first, last);
 }
 
 /* Whether the run is so short that a leak in it is still small. */

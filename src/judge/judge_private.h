@@ -37,7 +37,9 @@ double tide_judging_x(const struct tide_judging *j, double u);
 
 /* Fits every model to the floor from `start` on and picks the simplest good one. */
 void tide_judging_fit_from(struct tide_judging *j, size_t start);
-/* The same, from where warm-up ends. */
+/* The first point behind what may be warm-up. */
+size_t tide_judging_behind_warmup(const struct tide_judging *j);
+/* Fits from where warm-up ends. */
 void tide_judging_skip_warmup(struct tide_judging *j);
 /* The slope of a line through the floor from u on, with its error and degrees of freedom: what is happening
  * now. */
