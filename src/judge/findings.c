@@ -65,18 +65,30 @@ static struct tide_fit simplest_good(const struct tide_judging *j)
     return j->fits[TIDE_MODEL_FLAT];
 }
 
-/* Fits everything to the floor from `start` on; the autocorrelation comes from the best fit of a first round.
+/*
+ * Fits everything to the floor from `start` on; the autocorrelation comes from the best fit of a first round.
+ * If that makes a simpler model the best, and the noise about it has a shorter memory, it comes from that,
+ * as long as the model then stays the best: a few looks that came late make a line with a jump and noise of a
+ * long memory out of a line alone.
  */
 void tide_judging_fit_from(struct tide_judging *j, size_t start)
 {
     j->start = start;
+    size_t n = tide_judging_points(j);
     double span = tide_judging_span(j);
     for (size_t i = start; i < j->n; i++)
         j->u[i - start] = span > 0 ? (j->x[i] - j->x[start]) / span : 0;
     fit_all(j, 0);
-    struct tide_fit first = simplest_good(j);
-    j->correlation = tide_fit_correlation(&first, j->u, j->y + start, tide_judging_points(j));
-    fit_all(j, j->correlation);
+    struct tide_fit best = simplest_good(j);
+    double first = tide_fit_correlation(&best, j->u, j->y + start, n);
+    fit_all(j, first);
+    best = simplest_good(j);
+    double second = fmin(tide_fit_correlation(&best, j->u, j->y + start, n), first);
+    fit_all(j, second);
+    bool stays = simplest_good(j).model == best.model;
+    if (!stays)
+        fit_all(j, first);
+    j->correlation = stays ? second : first;
     j->best = simplest_good(j);
 }
 
@@ -261,12 +273,21 @@ static double drive(const struct tide_judging *j)
     return mean / fmax(error, 1e-300);
 }
 
+/* Whether the floor is nearer to a line than a walk at random comes, however long a memory its noise has. */
+static bool is_straight(const struct tide_judging *j)
+{
+    return tide_judging_points(j) >= TIDE_WINDOWS_LEAST &&
+           j->fits[TIDE_MODEL_LINE].rss <= TIDE_STRAIGHT * j->fits[TIDE_MODEL_FLAT].rss;
+}
+
 /* Whether a slope of so many standard errors is sure. A floor whose noise hardly forgets may be a walk, and
  * must be driven; if it is, beyond doubt, the slope may be the less sure, since noise of so long a memory
  * leaves it few degrees of freedom however long it rises. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
 {
     double sureness = tide_judging_sureness(t, df);
+    if (is_straight(j))
+        return sureness >= TIDE_WANDER_Z;
     const struct tide_fit *line =
         j->best.model == TIDE_MODEL_JUMP_LINE ? &j->best : &j->fits[TIDE_MODEL_LINE];
     if (tide_fit_correlation(line, j->u, j->y + j->start, tide_judging_points(j)) < TIDE_WANDER)

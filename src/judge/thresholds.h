@@ -70,6 +70,9 @@
 #define TIDE_WANDER   0.85
 #define TIDE_WANDER_Z 3.0
 #define TIDE_DRIVEN_Z 5.0
+/* ... Nor is it a walk if this share of its variance, or less, is about the line: of a million walks of 12
+ * points 48 are so straight, and hardly any of more. */
+#define TIDE_STRAIGHT 0.01
 
 /* A floor whose noise has a long memory still gives this many degrees of freedom. */
 #define TIDE_FREEDOM_LEAST 4
@@ -209,6 +212,12 @@
 #define TIDE_STARTING_STEADY  0.05
 #define TIDE_STARTING_LEAST   (4.0 * 1024 * 1024)
 #define TIDE_STARTING_OVER    0.1
+/* A library may fill a buffer for this many steps: PyTorch keeps the last 2,000 collectives of a rank. Growth
+ * by then is called a leak only if its rate is known to this share of it, or if it comes to so much of the
+ * process. */
+#define TIDE_STARTING_BUFFER  2000
+#define TIDE_STARTING_VAGUE   0.2
+#define TIDE_STARTING_MATTERS 0.05
 /* What has become slower is still starting until it has gone on for this many times as long as it took to. */
 #define TIDE_STARTING_SLOWED 3.0
 

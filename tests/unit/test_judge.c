@@ -520,6 +520,40 @@ static void a_look_that_came_late_does_not_change_the_rate(void **state)
         }
 }
 
+/* One that is late more often than not gets a few looks in a row that are late: as steps, and how many later
+ * the program was looked at. Noise of so long a memory must not hide a rise that is straight. */
+static void looks_that_come_late_in_a_row_leave_a_leak_a_leak(void **state)
+{
+    (void)state;
+    static const double runs[][46][2] = {
+        {{1, 0},    {4, 0},   {8, 0},   {14, 8},   {28, 23},  {32, 0},  {35, 22},  {40, 0},
+         {44, 0},   {48, 0},  {51, 20}, {74, 31},  {110, 0},  {115, 0}, {118, 0},  {123, 0},
+         {128, 0},  {134, 0}, {139, 0}, {143, 38}, {148, 34}, {185, 0}, {190, 22}, {194, 20},
+         {219, 28}, {255, 3}, {260, 0}, {265, 0},  {270, 0},  {276, 0}, {280, 0},  {285, 0},
+         {290, 0},  {295, 8}, {299, 0}, {302, 0},  {308, 0},  {314, 0}, {319, 0},  {323, 7},
+         {366, 0},  {371, 0}, {374, 6}, {377, 0},  {383, 0},  {388, 0}},
+        {{1, 0},    {5, 0},   {9, 0},   {12, 0},  {16, 0},   {22, 28},  {54, 0},   {59, 0},
+         {63, 0},   {66, 25}, {70, 26}, {75, 0},  {80, 0},   {85, 0},   {90, 0},   {93, 36},
+         {98, 0},   {103, 0}, {106, 0}, {111, 7}, {122, 26}, {125, 34}, {163, 26}, {193, 37},
+         {234, 39}, {277, 0}, {280, 0}, {285, 0}, {290, 0},  {294, 8},  {299, 14}, {305, 0},
+         {308, 34}, {345, 0}, {351, 0}, {371, 0}, {376, 6},  {379, 0},  {384, 0},  {388, 34}},
+        {{1, 0},    {4, 0},    {8, 0},    {12, 10}, {26, 0},   {32, 18}, {53, 0},  {59, 0},
+         {64, 0},   {67, 38},  {110, 0},  {116, 0}, {122, 8},  {135, 0}, {140, 9}, {154, 10},
+         {159, 22}, {162, 14}, {182, 23}, {209, 0}, {212, 0},  {220, 0}, {226, 0}, {229, 37},
+         {271, 0},  {274, 0},  {278, 0},  {284, 0}, {290, 23}, {296, 0}, {301, 0}, {307, 23},
+         {336, 0},  {341, 1},  {347, 7},  {359, 0}, {364, 0},  {368, 0}, {371, 39}}};
+    static const size_t looks[] = {46, 40, 39};
+    for (size_t k = 0; k < sizeof looks / sizeof *looks; k++) {
+        for (size_t i = 0; i < looks[k]; i++) {
+            xs[i] = runs[k][i][0];
+            ys[i] = 8.3e6 + 65536 * (xs[i] + runs[k][i][1]);
+        }
+        struct tide_verdict v = judge(input_of(looks[k]));
+        assert_int_equal(v.kind, TIDE_LEAK);
+        assert_true(fabs(v.slope / 65536 - 1) < 0.05);
+    }
+}
+
 /* A training loop that keeps 512 KiB a step, as steps and MiB. The last look saw it give back a part. */
 static void a_leak_whose_last_window_is_low_has_not_stopped(void **state)
 {
@@ -643,6 +677,7 @@ int main(void)
         cmocka_unit_test(a_short_run_whose_first_half_stood_still_is_no_linear_leak),
         cmocka_unit_test(a_leak_of_which_some_is_given_back_now_and_then_is_one),
         cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
+        cmocka_unit_test(looks_that_come_late_in_a_row_leave_a_leak_a_leak),
         cmocka_unit_test(a_leak_whose_last_window_is_low_has_not_stopped),
         cmocka_unit_test(a_last_look_that_is_low_does_not_change_the_rate),
         cmocka_unit_test(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
