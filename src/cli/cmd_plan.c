@@ -171,17 +171,17 @@ static bool has_more_than_json(const struct values *v)
 
 static int plan_own(const struct values *v, char **words, int count, struct tide_err *err)
 {
-    if (has_more_than_json(v)) {
-        tide_err_set(err, "plan: before '-- tidemark train', only --json can be given");
-        return tide_err_hint(
-            err, "give the options of `train`: tidemark plan -- tidemark train lm --optimizer sgd");
-    }
     int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
-    if (count > skip && !strcmp(words[skip], "train"))
+    if (count <= skip || strcmp(words[skip], "train")) {
+        tide_err_set(err, "plan: expected options or a 'tidemark train' command, got '%s'", words[0]);
+        return tide_err_hint(
+            err, "tidemark plan --model gpt2, or: tidemark plan -- tidemark train lm --preset gpt2");
+    }
+    if (!has_more_than_json(v))
         return answer_own(v, count - skip, words + skip, err);
-    tide_err_set(err, "plan: after '--', expected a 'tidemark train' command");
-    return tide_err_hint(
-        err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
+    tide_err_set(err, "plan: before '-- tidemark train', only --json can be given");
+    return tide_err_hint(err,
+                         "give the options of `train`: tidemark plan -- tidemark train lm --optimizer sgd");
 }
 
 /* Exit code: 1 where it does not fit, 3 where nothing explains the number. */

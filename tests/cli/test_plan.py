@@ -178,8 +178,9 @@ def test_the_own_runtime_is_laid_out_exactly(tidemark):
         assert {"weights", "gradients", "optimizer", "attention", "mlp"} <= set(plan["at_peak"])
     table = tidemark("plan", "--", "tidemark", "train", "lm", "--preset", "tiny").out
     assert "at the peak" in table and "bytes, exactly" in table
-    refused = tidemark("plan", "--", "python", "train.py")
-    assert refused.code == 2 and "expected a 'tidemark train' command" in refused.err
+    for words, word in ((("--", "python", "train.py"), "python"), (("--model", "gpt2", "--autocast", "bf16"), "bf16")):
+        refused = tidemark("plan", *words)
+        assert refused.code == 2 and f"expected options or a 'tidemark train' command, got '{word}'" in refused.err
     ignored = tidemark("plan", "--optimizer", "sgd", "--", "tidemark", "train", "lm", "--preset", "tiny")
     assert ignored.code == 2 and "only --json can be given" in ignored.err
 
