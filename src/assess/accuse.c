@@ -33,7 +33,7 @@ static struct whole leak_around(const struct tide_blaming *g, const struct tide_
             j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS) || (!device && own.per_x > 0))
             continue;
         struct whole *to = j->process == c->process ? &own : &shared;
-        if (to == &shared && j->process != 0)
+        if (to == &shared && j->process != TIDE_UNKNOWN)
             continue;
         to->per_x += j->verdict.slope;
         to->bytes += fmax(j->verdict.growth_bytes, 0);

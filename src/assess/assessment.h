@@ -163,6 +163,10 @@ int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
 /* The axis itself: where a time is on it; NAN outside. */
 double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
 
+/* Whether a series is evidence and never the answer: what the program says of itself, and what a GPU has in
+ * use for everyone, which may be other people's. */
+bool tide_judged_is_evidence(const struct tide_judged *judged);
+
 /* 0 nothing found, 1 leak or retention that goes on, or killed for lack of memory, 3 undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 

@@ -222,7 +222,7 @@ static void conclude(struct tide_diff *d)
     for (size_t i = 0; i < d->subject_count && d->result != TIDE_DIFF_WORSE; i++) {
         const struct tide_diff_subject *s = &d->subjects[i];
         const struct tide_judged *j = s->growth[1];
-        bool part = j && j->subject != TIDE_SUBJECT_TREE && (j->subject != TIDE_SUBJECT_GAUGE || j->shared);
+        bool part = j && j->subject != TIDE_SUBJECT_TREE && !tide_judged_is_evidence(j);
         if (s->result != TIDE_DIFF_WORSE || !part)
             continue;
         d->result = TIDE_DIFF_WORSE;

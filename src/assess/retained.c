@@ -263,7 +263,7 @@ static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t 
         return NULL;
     for (size_t i = 0; i < h->site_count; i++) {
         const struct tide_history_site *site = &h->sites[i];
-        if (site->kind != TIDE_SITE_TENSOR || (process != 0 && site->process != process))
+        if (site->kind != TIDE_SITE_TENSOR || (process > 0 && site->process != process))
             continue;
         *ret_any = true;
         tide_moment_add_changes(h, site, changes);

@@ -18,10 +18,15 @@ static double rate_per_second(const struct tide_judged *j)
            (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
 }
 
-/* What the program says of itself: evidence, and never the answer. */
-static bool is_evidence(const struct tide_judged *j)
+/* What the program says of itself. */
+static bool is_own_count(const struct tide_judged *j)
 {
     return j->subject == TIDE_SUBJECT_GAUGE && !j->shared;
+}
+
+bool tide_judged_is_evidence(const struct tide_judged *j)
+{
+    return is_own_count(j) || (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
 }
 
 /* How much is summed up in it, which a part may explain: 0 a process, 1 processes of a role or what several
@@ -30,8 +35,7 @@ static int wholeness(const struct tide_judged *j)
 {
     if (j->subject == TIDE_SUBJECT_TREE)
         return 2;
-    return j->shared || j->subject == TIDE_SUBJECT_ROLE ||
-           (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
+    return j->shared || j->subject == TIDE_SUBJECT_ROLE;
 }
 
 /* Whether another series says the same thing better: a process that comes and goes is a part of its role, and
@@ -52,6 +56,7 @@ static double weight(const struct tide_judged *j, double tree_peak)
         [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
         [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
     };
+    enum tide_subject subject = tide_judged_is_evidence(j) ? TIDE_SUBJECT_GAUGE : j->subject;
     double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
     double kind = by_kind[j->verdict.kind];
     if (j->verdict.kind == TIDE_UNDECIDED &&
@@ -64,7 +69,7 @@ static double weight(const struct tide_judged *j, double tree_peak)
     if (is_said_elsewhere(j))
         kind = 0.2;
     bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
-    return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
+    return (small ? 0 : kind) + by_subject[subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
 
 struct order {
@@ -73,7 +78,7 @@ struct order {
 
 static bool is_growing(const struct tide_judged *j)
 {
-    return tide_verdict_grows(&j->verdict) && !is_said_elsewhere(j) && !is_evidence(j);
+    return tide_verdict_grows(&j->verdict) && !is_said_elsewhere(j) && !tide_judged_is_evidence(j);
 }
 
 static int worse_first(const void *a, const void *b, void *context)
@@ -97,7 +102,7 @@ static double floor_speed(const struct tide_judged *j)
 
 static double crest_speed(const struct tide_judged *j)
 {
-    return j->crest.epochs && !is_said_elsewhere(j) ? j->crest.per_epoch : 0;
+    return j->crest.epochs && !is_said_elsewhere(j) && !tide_judged_is_evidence(j) ? j->crest.per_epoch : 0;
 }
 
 /* Which of them is the answer: a part that explains the whole before the whole. */
@@ -236,7 +241,7 @@ static void describe_evidence(struct tide_assessing *s)
         return;
     for (size_t i = 1; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
-        if (!is_evidence(j))
+        if (!is_own_count(j))
             continue;
         bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
         bool same =

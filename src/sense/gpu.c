@@ -56,6 +56,7 @@ struct tide_gpu {
     int64_t used_bytes[TIDE_NVML_DEVICES];
     struct use uses[MAX_USES];
     size_t use_count;
+    bool lists; /* the driver has told of a process */
     size_t untold_count;
     int64_t untold_ns; /* when the number of PIDs that are not told last changed */
     int64_t outsiders[MAX_OUTSIDERS];
@@ -388,12 +389,14 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
     add_reading(gpu, device, NULL, true, gpu->used_bytes[device]);
     for (size_t i = 0; i < gpu->use_count; i++)
         count += gpu->uses[i].device == device;
-    bool candidates = count_candidates(tree, gpu->devices[device].minor, &member) > 0;
+    bool candidates = count_candidates(tree, gpu->devices[device].minor, &member) > 0,
+         unknown = candidates && !gpu->lists; /* how much of the device members have */
     for (size_t i = 0; i < gpu->use_count; i++) {
         const struct use *use = &gpu->uses[i];
         if (use->device != device)
             continue;
         /* A driver that does not say who uses how much still says how much the device has in use. */
+        unknown |= use->member && use->bytes < 0 && count > 1;
         if (use->member)
             add_reading(gpu, device, use->member, false,
                         use->bytes < 0 && count == 1 ? gpu->used_bytes[device] : use->bytes);
@@ -402,8 +405,8 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
         else if (use->untold && complete)
             add_outsider(gpu, use->pid);
     }
-    if (candidates && count_untold(gpu, device, &pid))
-        add_reading(gpu, device, NULL, false, untold_bytes);
+    if (unknown || (candidates && count_untold(gpu, device, &pid)))
+        add_reading(gpu, device, NULL, false, unknown ? gpu->used_bytes[device] : untold_bytes);
 }
 
 /* NVML's error code, or 0. */
@@ -432,7 +435,10 @@ static void sort_out(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_n
     if (untold != gpu->untold_count)
         gpu->untold_ns = now_ns; /* whoever came must be among those who hold the device now */
     gpu->untold_count = untold;
-    bool complete = !untold || check_members(tree, gpu->untold_ns, now_ns);
+    gpu->lists |= gpu->use_count > 0;
+    /* In some containers a driver tells of nobody: then whoever holds a device may be the one who uses it. */
+    int64_t since_ns = gpu->lists ? gpu->untold_ns : now_ns - repeat_ns;
+    bool complete = (gpu->lists && !untold) || check_members(tree, since_ns, now_ns);
     if (untold && complete) {
         eliminate(gpu, tree);
         match_in_order(gpu, tree);

@@ -626,6 +626,46 @@ static void series_that_are_too_many_to_judge_are_said(void **state)
     tide_assessment_free(a);
 }
 
+/* What a GPU has in use is other people's as well: a program that is level beside it. owner: whose what it
+ * has on the GPU is said to be; 0: it has nothing there. */
+static struct tide_assessment *beside_a_busy_gpu(int64_t owner, int64_t own_per_step, char *text, size_t size)
+{
+    struct tide_err err;
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t step = 0; step < 200; step++) {
+        int64_t own = 200 * MIB + step * own_per_step, others = 2000 * MIB + step * 8 * MIB;
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 100 * MIB);
+        sample(&m, process, 100 * MIB);
+        struct tide_gpu_sample rows[] = {{.tick = m.tick, .bytes = own + others},
+                                         {.tick = m.tick, .process = owner, .bytes = own}};
+        for (int i = 0; i < (owner ? 2 : 1); i++)
+            ok(tide_writer_gpu(m.writer, &rows[i], &err), &err);
+    }
+    return finish(&m, text, size);
+}
+
+static void what_others_do_on_a_gpu_is_not_the_answer(void **state)
+{
+    (void)state;
+    static const int64_t owners[] = {0, 1, TIDE_UNKNOWN};
+    char text[2048];
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+        struct tide_assessment *a = beside_a_busy_gpu(owners[i], 0, text, sizeof text);
+        assert_int_equal(a->judged[0].verdict.kind, TIDE_FLAT);
+        assert_int_equal(tide_assessment_exit_code(a), 0);
+        tide_assessment_free(a);
+    }
+    for (size_t i = 1; i < sizeof owners / sizeof *owners; i++) {
+        struct tide_assessment *a = beside_a_busy_gpu(owners[i], MIB, text, sizeof text);
+        assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+        assert_non_null(strstr(text, i == 1 ? "GPU 0, train.py[100]" : "GPU 0, unidentified processes"));
+        assert_true(fabs(a->judged[0].verdict.slope / MIB - 1) < 0.01);
+        tide_assessment_free(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -654,6 +694,7 @@ int main(void)
         cmocka_unit_test(a_recording_of_two_looks_is_undecided),
         cmocka_unit_test(judging_that_nobody_waits_for_can_be_stopped),
         cmocka_unit_test(a_little_shared_memory_does_not_hide_a_process),
+        cmocka_unit_test(what_others_do_on_a_gpu_is_not_the_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

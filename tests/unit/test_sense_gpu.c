@@ -308,6 +308,26 @@ static void a_driver_that_does_not_say_how_much_gives_the_device_to_who_is_alone
     look();
     assert_int_equal(bytes_of(0, 100), TIDE_UNKNOWN);
     assert_int_equal(bytes_of(0, 200), TIDE_UNKNOWN);
+    assert_int_equal(bytes_of(0, 0), 900);
+}
+
+static void a_driver_that_tells_of_nobody_gives_the_device_to_those_who_hold_it(void **state)
+{
+    (void)state;
+    put(100, 1, "");
+    fake_write("nvml", "device 0 900 1000\ndevice 1 50 1000\n");
+    begin();
+    look();
+    assert_int_equal(view.reading_count, 2);
+    put(200, 100, "0");
+    look();
+    assert_int_equal(bytes_of(0, 0), 900);
+    assert_int_equal(bytes_of(1, 0), TIDE_UNKNOWN);
+    /* Until it does tell. */
+    fake_write("nvml", "device 0 900 1000\ncompute 200 640\ndevice 1 50 1000\n");
+    look();
+    assert_int_equal(bytes_of(0, 200), 640);
+    assert_int_equal(bytes_of(0, 0), 0);
 }
 
 static void the_number_of_a_device_and_of_its_file_may_differ(void **state)
@@ -498,6 +518,7 @@ int main(void)
         TEST(what_cannot_be_told_is_said_so_and_added_up),
         TEST(a_foreign_pid_on_a_device_that_no_member_holds_is_somebody_elses),
         TEST(a_pid_that_happens_to_be_a_members_but_holds_no_device_is_not_believed),
+        TEST(a_driver_that_tells_of_nobody_gives_the_device_to_those_who_hold_it),
         TEST(a_driver_that_does_not_say_how_much_gives_the_device_to_who_is_alone),
         TEST(the_number_of_a_device_and_of_its_file_may_differ),
         TEST(unchanged_readings_are_given_once_a_second),
