@@ -86,10 +86,10 @@ static void decide_level(struct tide_judging *j)
     double df = tide_judging_freedom(j, line),
            z = tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), df);
     double most = line->beta[1] + tide_t_quantile95(df) * line->error[1];
-    bool brief = is_brief(j);
+    bool brief = is_brief(j), few = j->moments.count < TIDE_WINDOWS_LEAST;
     bool small = most <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
                                 : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
-    if (brief ? !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
+    if (brief ? few || !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     tide_judging_say_level(j);
 }

@@ -217,7 +217,7 @@
  * process. */
 #define TIDE_STARTING_BUFFER  2000
 #define TIDE_STARTING_VAGUE   0.2
-#define TIDE_STARTING_MATTERS 0.05
+#define TIDE_STARTING_MATTERS 0.25
 /* What has become slower is still starting until it has gone on for this many times as long as it took to. */
 #define TIDE_STARTING_SLOWED 3.0
 

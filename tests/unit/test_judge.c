@@ -255,6 +255,15 @@ static void a_short_run_is_undecided_and_says_how_long_would_do(void **state)
     assert_true(v.needed_for > 0);
 }
 
+static void a_few_looks_are_undecided_however_level(void **state)
+{
+    (void)state;
+    fill(11, 6e6, 0, 0);
+    assert_int_equal(judge(input_of(11)).kind, TIDE_UNDECIDED);
+    fill(12, 6e6, 0, 0);
+    assert_int_equal(judge(input_of(12)).kind, TIDE_FLAT);
+}
+
 static void warm_up_is_left_out(void **state)
 {
     (void)state;
@@ -662,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_floor_that_wanders_after_its_warm_up_is_level),
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
         cmocka_unit_test(a_short_run_is_undecided_and_says_how_long_would_do),
+        cmocka_unit_test(a_few_looks_are_undecided_however_level),
         cmocka_unit_test(warm_up_is_left_out),
         cmocka_unit_test(a_collector_does_not_leak),
         cmocka_unit_test(memory_that_falls_is_no_leak),
