@@ -1,9 +1,16 @@
 """The tools that guard the tree can fail: each is shown a fault and must say so."""
 
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
 import re
 import shutil
+import signal
 
 import pytest
+
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -106,6 +113,27 @@ def test_a_program_whose_tests_are_all_skipped_is_no_failure(counted, group):
 def test_a_program_that_does_not_end_well_fails_the_check(counted, script):
     line, code = counted({"test_a": script})
     assert re.fullmatch(r"[03] passed, 1 failed", line) and code == 1
+
+
+def runs(process):
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_what_takes_too_long_ends_with_what_it_started(root):
+    loader = importlib.machinery.SourceFileLoader("check", str(root / "tools" / "check"))
+    check = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(check)
+    code, text = check.call(["sh", "-c", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait"], timeout=3)
+    children = [pathlib.Path("/proc", number) for number in text.split()[:2]]
+    try:
+        assert code == 124 and text.endswith("killed after 3 s")
+        wait_for(lambda: not any(runs(child) for child in children))
+    finally:
+        for child in filter(runs, children):
+            os.kill(int(child.name), signal.SIGKILL)
 
 
 @pytest.fixture
