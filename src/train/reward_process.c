@@ -44,8 +44,9 @@ struct tide_reward_process {
     void (*say)(void *context, const char *line);
     void *context;
     char shown[128];                /* the command, for messages */
-    pid_t pid;                      /* 0: it is not there any more */
+    pid_t pid, guard;               /* 0: it is not there any more */
     int pidfd, in, out, err;        /* -1: closed */
+    int lifeline;                   /* what the guard waits for the end of */
     size_t piece_at, piece_len;     /* of the question: what is not written yet */
     size_t answer_len, answer_room; /* one byte of room is for a NUL */
     char *answer;
@@ -79,20 +80,28 @@ static int set_signals(posix_spawnattr_t *how)
     return error ? error : posix_spawnattr_setsigdefault(how, &standard);
 }
 
-static int spawn_with(const char *command, const int ends[static 3], posix_spawn_file_actions_t *files,
-                      posix_spawnattr_t *how, pid_t *ret_pid)
+static int spawn_with(const char *command, const int ends[static 3], pid_t group,
+                      posix_spawn_file_actions_t *files, posix_spawnattr_t *how, pid_t *ret_pid)
 {
     char *const arguments[] = {"sh", "-c", (char *)command, NULL};
     int error =
         posix_spawnattr_setflags(how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     if (!error)
+        error = posix_spawnattr_setpgroup(how, group);
+    if (!error)
         error = set_signals(how);
     for (int i = 0; i < 3 && !error; i++)
         error = posix_spawn_file_actions_adddup2(files, ends[i], i);
-    return error ? error : posix_spawn(ret_pid, "/bin/sh", files, how, arguments, environ);
+    pid_t pid;
+    if (!error)
+        error = posix_spawn(&pid, "/bin/sh", files, how, arguments, environ);
+    if (!error)
+        *ret_pid = pid;
+    return error;
 }
 
-static int spawn(const char *command, const int ends[static 3], pid_t *ret_pid)
+/* group: 0 for a new one. */
+static int spawn(const char *command, const int ends[static 3], pid_t group, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -100,7 +109,7 @@ static int spawn(const char *command, const int ends[static 3], pid_t *ret_pid)
     if (error)
         return error;
     if (!(error = posix_spawnattr_init(&how))) {
-        error = spawn_with(command, ends, &files, &how, ret_pid);
+        error = spawn_with(command, ends, group, &files, &how, ret_pid);
         posix_spawnattr_destroy(&how);
     }
     posix_spawn_file_actions_destroy(&files);
@@ -118,6 +127,17 @@ static int make_pipe(bool we_write, int *ret_ours, int *ret_theirs)
     return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) ? errno : 0;
 }
 
+/* In the command's group: kills it when nobody has our end of the pipe any more, whatever ended us. */
+static int start_guard(struct tide_reward_process *p)
+{
+    int theirs = -1;
+    int error = make_pipe(true, &p->lifeline, &theirs);
+    if (!error)
+        error = spawn("read -r line; kill -KILL 0", (int[]){theirs, theirs, theirs}, p->pid, &p->guard);
+    close_end(&theirs);
+    return error;
+}
+
 static int start(struct tide_reward_process *p, const char *command)
 {
     int theirs[3] = {-1, -1, -1};
@@ -127,13 +147,14 @@ static int start(struct tide_reward_process *p, const char *command)
     if (!error)
         error = make_pipe(false, &p->err, &theirs[2]);
     if (!error)
-        error = spawn(command, theirs, &p->pid);
+        error = spawn(command, theirs, 0, &p->pid);
     for (int i = 0; i < 3; i++)
         close_end(&theirs[i]);
-    newest_group = p->pid = error ? 0 : p->pid;
-    if (!error)
-        p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* -1: an old kernel; we look from time to time */
-    return error;
+    if (error)
+        return error;
+    newest_group = p->pid;
+    p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* -1: an old kernel; we look from time to time */
+    return start_guard(p);
 }
 
 int tide_reward_process_start(const struct tide_reward_command *how, struct tide_reward_process **ret_process,
@@ -146,7 +167,7 @@ int tide_reward_process_start(const struct tide_reward_command *how, struct tide
     p->most = how->most;
     p->say = how->say;
     p->context = how->context;
-    p->pidfd = p->in = p->out = p->err = -1;
+    p->pidfd = p->in = p->out = p->err = p->lifeline = -1;
     p->answer_room = tide_reward_answer_most(how->most) + 2;
     p->answer = malloc(p->answer_room);
     tide_text_shown(how->command, p->shown, sizeof p->shown);
@@ -174,19 +195,27 @@ static bool has_ended(const struct tide_reward_process *p)
     return waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == p->pid;
 }
 
+static int wait_to_end(pid_t *pid)
+{
+    int status = 0;
+    while (*pid && waitpid(*pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    *pid = 0;
+    return status;
+}
+
 /* Kills what is left of the group and takes its end; the status is as waitpid has it. */
 static int put_down(struct tide_reward_process *p)
 {
-    int status = 0;
     if (!p->pid)
         return 0;
     kill(-p->pid, SIGKILL);
     if (newest_group == p->pid)
         newest_group = 0; /* from now on its number may be somebody else's */
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    p->pid = 0;
+    wait_to_end(&p->guard);
+    int status = wait_to_end(&p->pid);
     close_end(&p->pidfd);
+    close_end(&p->lifeline);
     close_end(&p->in);
     close_end(&p->out);
     close_end(&p->err);

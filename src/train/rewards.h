@@ -15,7 +15,8 @@
  * The command leads a process group of its own: keys of the terminal do not reach it. When the rewarder is
  * freed, its input ends; two seconds later, or as soon as it has ended, what is left of the group is killed.
  * Other descriptors are not inherited, and no child is left to be waited for. A program that ends without
- * freeing it calls tide_rewards_abandon() first.
+ * freeing it calls tide_rewards_abandon() first; of one that is killed, a guard in the group, a shell, kills
+ * the group.
  *
  * tide_rewarder_command or _sums -> _check and _ask -> _free. Memory is taken when it is made,
  * tide_rewarder_bytes() in all, and does not grow. One thread at a time.

@@ -120,28 +120,43 @@ def test_a_second_signal_ends_at_once(job, tmp_path):
 
 
 def running(group):
-    """Processes of a group that have not ended."""
-    found = []
+    """Names of processes of a group that have not ended."""
+    found = set()
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            name, _, fields = path.read_text().partition("(")[2].rpartition(")")
+            state, _, its_group = fields.split()[:3]
             if int(its_group) == group and state not in "ZX":
-                found.append(int(path.parent.name))
+                found.add(name)
     return found
 
 
-def test_a_second_signal_ends_a_reward_command_that_hangs(job, tmp_path):
+@pytest.fixture
+def hanging(job, tmp_path):
+    """A run that waits for a reward, and the group of its command: the shell, and what it waits for."""
     process = job.begin("--reward", HANGING, "--reward-timeout", "1000s", "--group", 2, "--new-tokens", 2)
     asked = tmp_path / "asked"
     wait_for(lambda: asked.exists() and asked.read_text().endswith("\n"))
     group = int(asked.read_text())
     job.after.callback(lambda: running(group) and os.killpg(group, signal.SIGKILL))
-    wait_for(lambda: len(running(group)) == 2)  # the shell, and what it waits for
+    wait_for(lambda: "sleep" in running(group))
+    return process, group
+
+
+def test_a_second_signal_ends_a_reward_command_that_hangs(hanging):
+    process, group = hanging
     process.send_signal(signal.SIGINT)
     assert said_within(60, process).startswith("tidemark: finishing the step")
-    assert len(running(group)) == 2
+    assert running(group) >= {"sh", "sleep"}
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
+    wait_for(lambda: not running(group))
+
+
+def test_a_reward_command_that_hangs_ends_with_a_run_that_is_killed(hanging):
+    process, group = hanging
+    process.kill()
+    assert process.wait(timeout=60) == -signal.SIGKILL
     wait_for(lambda: not running(group))
 
 
