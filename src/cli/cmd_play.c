@@ -5,6 +5,7 @@
  * Standard output belongs to the protocol's lines or to the board; everything else goes to stderr.
  */
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "play/board_screen.h"
@@ -14,6 +15,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEFAULT_TIME_NS (2 * (int64_t)TIDE_NS_PER_S)
@@ -43,7 +45,8 @@ static const struct tide_option options[] = {
     {0, "side", TIDE_OPTION_CHOICE, offsetof(struct values, side), "SIDE",
      "whether you move first or second (first)", "first|second", 0, 0},
     {0, "save", TIDE_OPTION_TEXT, offsetof(struct values, save), "FILE",
-     "save the game after every move, as .psq or .sgf; the next game goes to FILE-2, and so on", NULL, 0, 0},
+     "save the game after every move, as .psq or .sgf; the next goes to FILE-2, and so on. None is overwritten",
+     NULL, 0, 0},
     {0, "open", TIDE_OPTION_TEXT, offsetof(struct values, open), "FILE", "go on with a saved game", NULL, 0,
      0},
     {0, "memory", TIDE_OPTION_SIZE, offsetof(struct values, memory), "SIZE",
@@ -71,6 +74,18 @@ static int check(const struct values *v, int count, struct tide_err *err)
     if (v->protocol && (v->save || v->open || v->side))
         return tide_err_set(err, "--save, --open and --side are for the board, not for --protocol");
     return 0;
+}
+
+/* A game is there once, as a recording is: only going on with it changes it. */
+static int check_place(const char *save, const char *open, struct tide_err *err)
+{
+    struct stat there, opened;
+    if (stat(save, &there) ||
+        (open && !stat(open, &opened) && there.st_dev == opened.st_dev && there.st_ino == opened.st_ino))
+        return 0;
+    const char *shown = TIDE_SHOWN(save, 200);
+    tide_err_set(err, "cannot save to '%s': it exists, and a saved game is never overwritten", shown);
+    return tide_err_hint(err, "choose another name with --save, or go on with it: --open %s", shown);
 }
 
 /* ---- who is played against */
@@ -163,7 +178,8 @@ static int play(const struct values *v, const char *run, struct tide_err *err)
 {
     struct tide_saved saved;
     struct opponent opponent = {0};
-    if ((!v->protocol && tide_board_screen_check(err)) || (v->open && tide_saved_read(v->open, &saved, err)))
+    if ((!v->protocol && tide_board_screen_check(err)) || (v->save && check_place(v->save, v->open, err)) ||
+        (v->open && tide_saved_read(v->open, &saved, err)))
         return -1;
     int status = open_opponent(&opponent, run, v, v->open ? &saved : NULL, err);
     if (!status && v->protocol)

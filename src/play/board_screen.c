@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WHO      "the board"
 #define SLICE_NS (30 * (int64_t)TIDE_NS_PER_MS) /* of thinking, between two looks at the keyboard */
@@ -65,14 +66,24 @@ static void name_players(struct screen *s)
 /* ---- saving */
 
 /* "a.psq", then "a-2.psq". */
-static void name_file(const struct screen *s, char *ret_path, size_t size)
+static const char *name_file(const struct screen *s, char *path, size_t size)
 {
     const char *dot = strrchr(s->config->save, '.');
     int stem = (int)(dot - s->config->save);
     if (s->game_number < 2)
-        snprintf(ret_path, size, "%s", s->config->save);
+        snprintf(path, size, "%s", s->config->save);
     else
-        snprintf(ret_path, size, "%.*s-%d%s", stem, s->config->save, s->game_number, dot);
+        snprintf(path, size, "%.*s-%d%s", stem, s->config->save, s->game_number, dot);
+    return path;
+}
+
+/* The next that no file has. */
+static void number_game(struct screen *s)
+{
+    char path[PATH_MAX];
+    do
+        s->game_number++;
+    while (s->config->save && !access(name_file(s, path, sizeof path), F_OK));
 }
 
 static void save(struct screen *s)
@@ -93,10 +104,9 @@ static void save(struct screen *s)
     }
     for (int player = 0; player < 2; player++)
         snprintf(saved.names[player], sizeof saved.names[player], "%.60s", s->view.names[player]);
-    name_file(s, path, sizeof path);
     s->save_error = (struct tide_err){0};
     int winner = s->position.outcome == TIDE_WON ? !(s->position.plies & 1) : -1;
-    if (tide_saved_write(&saved, s->game, winner, path, &s->save_error))
+    if (tide_saved_write(&saved, s->game, winner, name_file(s, path, sizeof path), &s->save_error))
         say(s, true, s->save_error.text);
 }
 
@@ -180,7 +190,8 @@ static int take_back(struct screen *s, struct tide_err *err)
 
 static int begin_game(struct screen *s, struct tide_err *err)
 {
-    s->game_number += s->position.plies > 0;
+    if (s->position.plies > 0)
+        number_game(s);
     tide_position_begin(s->game, &s->position);
     s->view.thought_count = 0;
     s->view.simulations = 0;

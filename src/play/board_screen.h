@@ -3,7 +3,7 @@
  *
  * One call, tide_board_screen_run(), until the user leaves. It thinks in slices between which keys are looked
  * at, so that nobody waits for it. With `save` the game is in its file after every move; a game after the
- * first goes to a file of its own ("a.psq", then "a-2.psq").
+ * first goes to a new file ("a.psq", then "a-2.psq"). Whether the first may take its name the caller knows.
  */
 #ifndef TIDE_BOARD_SCREEN_H
 #define TIDE_BOARD_SCREEN_H

@@ -455,6 +455,30 @@ def test_a_saved_game_goes_on(terminal, tidemark, tmp_path):
     assert saved[-3:] == ["tidemark, by random games", "you", "-1"]
 
 
+def test_a_saved_game_is_never_overwritten(terminal, tmp_path):
+    old, second = tmp_path / "a.psq", tmp_path / "a-2.psq"
+    old.write_text("Piskvorky 9x9, 11:11, 0\n5,5,100\n6,6,200\na\nb\n-1\n")
+    second.write_text("of last week\n")
+    before = old.read_text()
+    t = terminal(*ROLLOUTS, "--board", 9, "--simulations", 20, "--save", "a.psq")
+    assert t.end() == 2 and "cannot save to 'a.psq': it exists, and a saved game is never overwritten" in t.text().replace("\n", "")
+    assert old.read_text() == before
+    t = start(terminal, "--open", "a.psq", "--simulations", 20, "--save", "./a.psq")  # but by itself
+    t.wait("move 3: X to play")
+    t.keys("l\r")
+    t.wait("move 5: X")
+    went_on = old.read_text()
+    assert went_on.startswith(before.partition("a\n")[0]) and len(went_on.splitlines()) == len(before.splitlines()) + 2
+    t.keys("n")
+    t.wait("move 1: X")
+    t.keys(" ")
+    t.wait("move 3: X")
+    t.keys("q")
+    assert t.end() == 0
+    assert old.read_text() == went_on and second.read_text() == "of last week\n"
+    assert (tmp_path / "a-3.psq").read_text().startswith("Piskvorky 9x9")
+
+
 @pytest.mark.parametrize("text, says", [("hello", "neither a PSQ nor an SGF"), ("(;SZ[9];B[zz])", "move 1"), ("(;SZ[4])", "4"),
                                         ("(;SZ[9];B[aa];W[aa])", "on a stone"), (None, "no such file")])
 def test_a_file_that_is_no_game_is_refused(terminal, tmp_path, text, says):
