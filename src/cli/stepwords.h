@@ -11,7 +11,9 @@
  * `'step': 12`, `it 12`, `update 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `[12/100] loss 0.3`,
  * `12/100 loss 0.3`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; or only what the caller's regular expression
  * finds (tests/fixtures/progress.txt has what frameworks print). Times ("step 12ms"), settings
- * ("max_steps=100", "warmup_step 5") and bars of loading or of validation are not steps.
+ * ("max_steps=100", "warmup_step 5") and bars of loading or of validation are not steps. Numbers are taken as
+ * they are printed: of `Train Epoch: 1 [640/60000 (1%)]` a step is an item, since nothing tells ten batches
+ * of 64 from 640 batches.
  *
  * A program may print several counters at once (a bar for training, one for validation, a line every 100
  * steps). Each is followed apart; one is believed: the first that rose twice, until another rises more often
