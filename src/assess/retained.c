@@ -253,7 +253,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     return 0;
 }
 
-/* What the tensors of a process take up on its GPUs, at each look; *ret_any: whether there are any. */
+/* What the tensors of a process take up on its GPU, at each look; *ret_any: whether there are any. */
 static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t process, bool *ret_any)
 {
     const struct tide_history *h = s->h;
@@ -273,8 +273,22 @@ static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t 
     return levels;
 }
 
+/* Whether tensors that a GPU is judged by may be on another one: on which they are is not recorded. */
+static bool are_elsewhere(const struct tide_history *h, const struct tide_judged *j)
+{
+    for (size_t i = 0; i < h->gpu_count; i++) {
+        const struct tide_history_gpu *row = &h->gpu[i];
+        bool same = row->process == j->process || row->process == TIDE_UNKNOWN || j->process <= 0;
+        if (row->device != j->device && row->process != 0 && same && row->bytes > 0)
+            return true;
+    }
+    return false;
+}
+
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
 {
+    if (are_elsewhere(s->h, j))
+        return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     struct tide_retention_input input = {
         .verdict = &j->verdict, .until_x = until(s, &j->verdict), .kept_first = NAN, .kept_last = NAN};

@@ -210,6 +210,13 @@ static void what_moves_between_sites_is_no_culprit_of_what_is_undecided(void **s
     forget(blame, &answer);
 }
 
+static void take_gpu(const struct made *m, int64_t device, int64_t process, int64_t bytes)
+{
+    struct tide_gpu_sample row = {.tick = m->tick, .device = device, .process = process, .bytes = bytes};
+    struct tide_err err;
+    ok(tide_writer_gpu(m->writer, &row, &err), &err);
+}
+
 /* From look 150 on each step's tensors take up nine times as much on the GPU, and end with the step; the
  * framework keeps its segments, of which more is left the less the tensors take up. */
 static void what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there(void **state)
@@ -229,9 +236,7 @@ static void what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there(void **st
         mark(&m, id, TIDE_MARK_STEP, i / 3, "");
         look(&m, 1, 100 * MIB);
         sample(&m, id, 100 * MIB);
-        ok(tide_writer_gpu(m.writer, &(struct tide_gpu_sample){.tick = m.tick, .process = id, .bytes = taken},
-                           &err),
-           &err);
+        take_gpu(&m, 0, id, taken);
         hold(&m, weights, 400 * MIB, 10);
         hold(&m, losses, height, 10);
         hold(&m, segments, taken - 400 * MIB - height, 10);
@@ -254,6 +259,41 @@ static void what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there(void **st
     assert_non_null(
         strstr(text, "holds on the GPU rises within each step and is freed again: up to 1.3 GiB now"));
     forget(blame, &answer);
+}
+
+/* A library takes a block of the first GPU at look 150. The tensors of each step, which are on the second,
+ * take up more from then on: of those of the first nobody knows anything. */
+static void tensors_of_one_gpu_are_not_those_of_another(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) { /* whether the driver tells whose memory it is */
+        struct made m = begin();
+        int64_t id = add_process(&m, 100, 0, "python", "train.py");
+        see_heap(&m, id);
+        int64_t losses = add_site(&m, id, TIDE_SITE_TENSOR, line_of("train.py", 123, "update"));
+        int64_t block = add_site(&m, id, TIDE_SITE_CUDA, line_of("train.py", 60, "compile"));
+        for (int64_t i = 0; i < 300; i++) {
+            mark(&m, id, TIDE_MARK_STEP, i / 3, "");
+            look(&m, 1, 100 * MIB);
+            sample(&m, id, 100 * MIB);
+            take_gpu(&m, 0, told ? id : TIDE_UNKNOWN, (i < 150 ? 600 : 1400) * MIB);
+            take_gpu(&m, 1, told ? id : TIDE_UNKNOWN, (i < 150 ? 200 : 600) * MIB);
+            hold(&m, losses, i % 3 ? (i < 150 ? 100 : 500) * MIB : 0, 10);
+            hold(&m, block, i < 150 ? 0 : 800 * MIB, 1);
+        }
+        struct tide_answer answer = finish_answer(&m);
+        const struct tide_judged *worst = &answer.assessment->judged[0];
+        assert_true(worst->subject == TIDE_SUBJECT_GPU && worst->device == 0);
+        assert_int_equal(worst->verdict.kind, TIDE_JUMP);
+        assert_false(worst->live_known);
+        struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = 10};
+        struct tide_blame *blame;
+        struct tide_err err;
+        ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+        assert_int_equal(blame->count, 1);
+        assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[block - 1]);
+        forget(blame, &answer);
+    }
 }
 
 /* Each step asks for more from look 150 on, as above. What is larger is not that: a file that is read before
@@ -490,6 +530,7 @@ int main(void)
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),
+        cmocka_unit_test(tensors_of_one_gpu_are_not_those_of_another),
         cmocka_unit_test(a_jump_has_its_culprit_beside_what_is_undecided),
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
