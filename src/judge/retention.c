@@ -49,20 +49,27 @@ static double share_above(const struct tide_judge_input *live, double from, doub
     return (double)above / (double)places;
 }
 
+/* Also one beside which it is not decided what memory does. */
+static bool has_jumped(const struct tide_verdict *v)
+{
+    return v->kind == TIDE_JUMP || (v->kind == TIDE_UNDECIDED && v->jump_bytes > 0);
+}
+
 /* Up to where memory had not risen: to a jump; else the first third of the way to a knee, or to the end. The
  * first third of the run may hold the whole rise, where that came early. */
 static double before_rise(const struct tide_verdict *v)
 {
     double risen = v->kind == TIDE_PLATEAU && v->knee_x > v->start_x ? v->knee_x : v->x_last;
-    return v->kind == TIDE_JUMP ? v->jump_after : v->start_x + (1 - TIDE_LATELY) * (risen - v->start_x);
+    return has_jumped(v) ? v->jump_after : v->start_x + (1 - TIDE_LATELY) * (risen - v->start_x);
 }
 
 int tide_retention_judge(const struct tide_retention_input *input, struct tide_arena *scratch,
                          struct tide_retention *ret_retention, struct tide_err *err)
 {
     const struct tide_verdict *v = input->verdict;
-    bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
-    double growth = v->growth_bytes, length = v->x_last - v->start_x;
+    bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || has_jumped(v);
+    double growth = v->kind == TIDE_UNDECIDED ? v->jump_bytes : v->growth_bytes,
+           length = v->x_last - v->start_x;
     if (!rose || !(growth > 0) || !(length > 0) || input->live.count == 0)
         return 0;
     struct tide_drift live;
@@ -94,6 +101,8 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     bool level = fmax(live.slope * length, live.growth_bytes) <= TIDE_RETENTION_LIVE * growth;
     r.freed_again =
         r.crest_rises && (r.live_is_flat || (level && r.crest_last - r.crest_first >= growth / 2));
+    if (v->kind == TIDE_UNDECIDED && !r.freed_again)
+        return 0;
     double kept = input->kept_last - input->kept_first;
     r.retains = r.live_is_flat && !r.crest_rises && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
                 !(kept < TIDE_RETENTION_KEPT * growth);

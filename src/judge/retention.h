@@ -49,7 +49,8 @@ struct tide_retention {
     bool managed; /* it would fill, but for managed heaps */
 };
 
-/* 1; 0: not enough is known, or memory did not rise, and nothing was written; -1 as tide_judge(). */
+/* 1; 0: not enough is known, or memory did not rise, and nothing was written; -1 as tide_judge(). Of a jump
+ * beside which it is undecided what memory does, only whether it is freed again is known. */
 int tide_retention_judge(const struct tide_retention_input *input, struct tide_arena *scratch,
                          struct tide_retention *ret_retention, struct tide_err *err);
 

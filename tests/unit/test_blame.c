@@ -174,6 +174,43 @@ static void a_jump_has_its_culprit_beside_what_is_undecided(void **state)
     forget(blame, &answer);
 }
 
+/* Both: from step 60 on each step asks for more and gives it back, and whether the process leaks as well is
+ * not decided. No line keeps what the jump was for. */
+static void so_has_a_jump_that_is_freed_again(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t losses = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 123, "update"));
+    int64_t list = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 90, "note"));
+    for (int64_t i = 0; i < 120; i++) {
+        int64_t shake = i * i * 7919 % 997 * 1500, height = i % 3 ? (i < 60 ? 4 : 18) * MIB : 0;
+        int64_t memory = 10 * MIB + i * 14000 + shake + (i < 60 ? 0 : 14 * MIB);
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+        hold(&m, losses, height, 10);
+        hold(&m, list, i * 200, i);
+        hold_in_all(&m, id, height + i * 200, 100 * 1024);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    const struct tide_verdict *v = &answer.assessment->judged[0].verdict;
+    assert_int_equal(v->kind, TIDE_UNDECIDED);
+    assert_true(v->jump_bytes > 13 * MIB);
+    struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = 10};
+    struct tide_blame *blame;
+    struct tide_err err;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->by, TIDE_BLAME_RISE);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[losses - 1]);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "100 % of the rise"));
+    assert_true(tide_blame_answers(blame, answer.assessment));
+    forget(blame, &answer);
+}
+
 /* Forty steps of a process that may grow by some MiB or not at all. What a runtime moves from one site to
  * another by the ten MiB is no part of that; of what is left the share is that of all sites. */
 static void what_moves_between_sites_is_no_culprit_of_what_is_undecided(void **state)
@@ -532,6 +569,7 @@ int main(void)
         cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),
         cmocka_unit_test(tensors_of_one_gpu_are_not_those_of_another),
         cmocka_unit_test(a_jump_has_its_culprit_beside_what_is_undecided),
+        cmocka_unit_test(so_has_a_jump_that_is_freed_again),
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
