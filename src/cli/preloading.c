@@ -90,6 +90,16 @@ void tide_preloading_release(struct tide_preloading *preload)
     }
 }
 
+/* -1 for anything else: to open a device may do something. */
+static int open_regular(const char *path)
+{
+    struct stat about;
+
+    if (stat(path, &about) || !S_ISREG(about.st_mode))
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 /* As exec would find it; -1: not at all. */
 static int open_program(const char *program)
 {
@@ -97,12 +107,12 @@ static int open_program(const char *program)
     const char *search = getenv("PATH");
 
     if (strchr(program, '/') || !search)
-        return open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        return open_regular(program);
     for (const char *at = search; *at;) {
         size_t len = strcspn(at, ":");
         int used = snprintf(path, sizeof path, "%.*s/%s", len ? (int)len : 1, len ? at : ".", program);
         if (used > 0 && (size_t)used < sizeof path && access(path, X_OK) == 0)
-            return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+            return open_regular(path);
         at += len + (at[len] == ':');
     }
     return -1;
@@ -144,7 +154,8 @@ static const char *file_obstacle(int fd)
         if (segment.p_type == PT_INTERP)
             return loader_obstacle(fd, &segment);
     }
-    return "is statically linked, so that nothing can be preloaded into it: link it dynamically";
+    return "is statically linked, so that nothing can be preloaded into it: link it dynamically, or ask "
+           "its runtime's own profiler, such as Go's pprof";
 }
 
 /* Whether the loader takes the program for one that has more rights than its user. */
@@ -165,7 +176,7 @@ const char *tide_preloading_obstacle(const char *program)
 
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
+    if (fstat(fd, &about) == 0) {
         obstacle = file_obstacle(fd);
         if (!obstacle && has_privileges(fd, &about))
             obstacle =
@@ -174,4 +185,21 @@ const char *tide_preloading_obstacle(const char *program)
     }
     close(fd);
     return obstacle;
+}
+
+bool tide_preloading_is_useless(const struct tide_answer *answer, char *out, size_t size)
+{
+    char program[PATH_MAX];
+    if (answer->assessment->count == 0)
+        return false;
+    const struct tide_judged *worst = &answer->assessment->judged[0];
+    const struct tide_history_process *p =
+        tide_history_process(answer->history, worst->process > 0 ? worst->process : worst->member);
+    if (!p)
+        return false;
+    snprintf(program, sizeof program, "%.*s", (int)strcspn(p->row.command, " "), p->row.command);
+    const char *obstacle = tide_preloading_obstacle(program);
+    if (obstacle)
+        snprintf(out, size, "'%s' %s", TIDE_SHOWN(program, 64), obstacle);
+    return obstacle != NULL;
 }

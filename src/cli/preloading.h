@@ -12,6 +12,7 @@
 #ifndef TIDE_PRELOADING_H
 #define TIDE_PRELOADING_H
 
+#include "assess/assessment.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -33,5 +34,10 @@ void tide_preloading_release(struct tide_preloading *preload);
 /* Why the dynamic loader will not load the hook into this program (a path, or a name for PATH), as the end of
  * a sentence: "is statically linked, ..."; NULL: no reason is known. */
 const char *tide_preloading_obstacle(const char *program);
+
+/* The same of the program that a verdict is about, if its file is where its command line says: "'./train' is
+ * statically linked, ..."; false: no reason is known. For a recording that was just made: of one that anybody
+ * may have made no file is opened that it names. */
+bool tide_preloading_is_useless(const struct tide_answer *answer, char *out, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include "assess/stacks.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/preloading.h"
 #include "show/text/blame_text.h"
 #include "show/text/verdict_text.h"
 
@@ -45,13 +46,16 @@ static bool print_culprits(const struct tide_answer *answer)
 
 static void print_answer(const struct tide_answer *answer, const char *shown)
 {
-    char next[PATH_MAX + 64];
+    char next[PATH_MAX + 64], useless[256];
     const struct tide_judged *worst = &answer->assessment->judged[0];
     bool found =
         tide_verdict_grows(&worst->verdict) || worst->verdict.kind == TIDE_JUMP || worst->crest.epochs;
     tide_assessment_print(answer->assessment, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s", shown);
+    else if (found && !tide_sites_were_asked(answer->history) &&
+             tide_preloading_is_useless(answer, useless, sizeof useless))
+        snprintf(next, sizeof next, "--heap would not name the code that holds it: %s", useless);
     else if (found && !tide_sites_were_asked(answer->history))
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else

@@ -269,8 +269,9 @@ def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
     assert heap.db.execute("SELECT DISTINCT interval_bytes FROM heap_state").fetchall() == [(4 * KIB,)]
 
 
-@pytest.mark.parametrize("flag", ["-static", "-static-pie"])
-def test_a_static_program_is_named(tidemark, tmp_path, flag):
+@pytest.fixture(params=["-static", "-static-pie"])
+def static(request, tmp_path):
+    """A program that leaks, is statically linked, and ends with status 3, in the test's directory."""
     (tmp_path / "s.c").write_text("""#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,10 +287,14 @@ int main(void)
     return 3;
 }
 """)
-    built = subprocess.run(["cc", flag, "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
+    built = subprocess.run(["cc", request.param, "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
     if built.returncode:
         pytest.skip("no static C library")
-    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "./s")
+    return "./s"
+
+
+def test_a_static_program_is_named(tidemark, static, tmp_path):
+    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", static)
     assert done.code == 3
     assert "tidemark: --heap saw no allocations: './s' is statically linked, so that nothing can be preloaded into it: link it dynamically" in done.err
     notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
@@ -301,6 +306,14 @@ int main(void)
     assert tidemark("report", "a.tide", "-o", "a.html").code == 0
     page = (tmp_path / "a.html").read_text()
     assert "statically linked" in page and "record with <code>tidemark run --heap" not in page
+
+
+def test_nobody_is_sent_to_heap_for_a_static_program(tidemark, static):
+    """Nor where another program started it."""
+    done = tidemark("run", "-i", "20ms", "-o", "a.tide", "--", "sh", "-c", f"{static}; exit 4")
+    assert done.code == 4 and "LEAK in s[" in done.err
+    said = "'./s' is statically linked, so that nothing can be preloaded into it: link it dynamically"
+    assert f"  next    --heap would not name the code that holds it: {said}" in done.err and "run --heap" not in done.err
 
 
 def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
