@@ -479,7 +479,7 @@ def trained(tidemark, tmp_path):
         for step in range(200):
             tick = r.tick(step, {process: 300 * MIB + host * step})
             r.mark(step, STEP, step)
-            r.put("gpu", tick=tick, device=0, process=process if told else 0, bytes=600 * MIB + device * step)
+            r.put("gpu", tick=tick, device=0, process=process if told else -1, bytes=600 * MIB + device * step)
             r.hold(tick, on_host, host * step + MIB, blocks=step + 1)
             r.hold(tick, on_device, 512 * MIB + device * step, blocks=step + 1)
         r.close()
