@@ -63,7 +63,7 @@ static double flops_of(const struct tide_graph *graph, int program)
 {
     double flops = 0;
     for (int i = graph->programs[program].first; i < graph->programs[program].end; i++)
-        flops += graph->nodes[i].op->work(graph, &graph->nodes[i]);
+        flops += tide_node_work(graph, &graph->nodes[i]);
     return flops;
 }
 
@@ -133,7 +133,7 @@ static void time_convolution(const struct values *v, const struct tide_call *cal
 {
     static const char *const names[] = {"forward", "by_x", "by_weight"};
     const struct tide_cpu_kernels *kernels = tide_cpu_kernels(call->node->op);
-    double flops = call->node->op->work(call->graph, call->node);
+    double flops = tide_node_work(call->graph, call->node);
     for (int64_t end = end_of(v); tide_clock_ns() < end;) {
         print_peak(call->matmuls, call->graph->compute);
         for (int i = 0; i < 3; i++) {

@@ -376,7 +376,7 @@ static void watch(void *context, enum tide_action action, const struct tide_node
         p->kind_of[p->at++] = (int)(k - p->kinds);
     }
     if (node)
-        k->flops += node->op->work(p->graph, node) * (node->op->is_loss             ? 3
+        k->flops += tide_node_work(p->graph, node) * (node->op->is_loss             ? 3
                                                       : action == TIDE_RUN_BACKWARD ? 2
                                                                                     : 1);
     p->last = now(p->clock);

@@ -159,6 +159,14 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
     return graph->tensor_count++;
 }
 
+int tide_graph_output(struct tide_graph *graph, struct tide_node *node, const char *name,
+                      enum tide_dtype dtype, int rank, const int64_t *dims)
+{
+    int tensor = tide_graph_tensor(graph, name, TIDE_ACTIVATION, dtype, rank, dims);
+    node->out[node->out_count++] = tensor;
+    return tensor < 0 ? -1 : 0;
+}
+
 /* The parameter of that name and shape, if it is there; -1: there is none, or one of another shape. */
 static int find_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
                           const int64_t *dims)
@@ -247,6 +255,7 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
     struct tide_node *added = &graph->nodes[graph->node_count];
     *added = *node;
     added->block = graph->open_block;
+    added->out_count = 0;
     if (added->op->shape(graph, added))
         return -1;
     for (int i = 0; i < added->out_count; i++) {

@@ -156,6 +156,11 @@ int tide_graph_training(const struct tide_graph *graph);
 int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tensor_role role,
                       enum tide_dtype dtype, int rank, const int64_t *dims);
 
+/* What an operator computes: the next output of its node, which is not in the graph yet. -1 after an error.
+ */
+int tide_graph_output(struct tide_graph *graph, struct tide_node *node, const char *name,
+                      enum tide_dtype dtype, int rank, const int64_t *dims);
+
 /* The parameter of that name, made where there is none yet. One of another shape is an error. */
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims);

@@ -54,7 +54,9 @@ struct tide_op {
     /* What is meant: one thread, sums in f64, no scratch. NULL: there is no backward pass. */
     void (*reference_forward)(const struct tide_call *call);
     void (*reference_backward)(const struct tide_call *call);
-    /* Work of the forward pass in floating-point operations, for choosing what to recompute. */
+    /* Work of the forward pass in floating-point operations, for choosing what to recompute: so many for each
+     * number of in[0], or where there is a function, what it says. */
+    double each;
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     /* What the backward pass reads for the gradient of in[i]: bit k: in[k], out[k]. */
     unsigned reads_in[TIDE_OPERANDS], reads_out[TIDE_OPERANDS];
@@ -71,6 +73,12 @@ struct tide_op {
 static inline int tide_node_operands(const struct tide_node *node)
 {
     return node->added ? node->added : node->in_count;
+}
+
+static inline double tide_node_work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    return node->op->work ? node->op->work(graph, node)
+                          : node->op->each * (double)tide_tensor_count(&graph->tensors[node->in[0]]);
 }
 
 /* What is added to what a node writes; NULL: nothing. */

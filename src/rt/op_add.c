@@ -12,14 +12,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     if (a->dtype != b->dtype || a->dtype == TIDE_I32 || a->bytes != b->bytes ||
         tide_tensor_columns(b) != dims[1])
         return tide_graph_fail(graph, "add: '%s' does not fit '%s'", a->name, b->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "sum", TIDE_ACTIVATION, a->dtype, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "sum", a->dtype, 2, dims);
 }
 
 /* ---- reference */
@@ -41,7 +34,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_add = {
     .name = "add",
     .shape = shape,
-    .work = work,
+    .each = 1,
     .passes = true,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -20,10 +20,8 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         return tide_graph_fail(graph, "attention: (%lld, %lld) does not fit %lld heads and sequences of %lld",
                                (long long)rows, (long long)columns, (long long)heads, (long long)sequence);
     int64_t dims[2] = {rows, columns / 3}, sums[2] = {rows / sequence * heads, sequence};
-    node->out_count = 2;
-    node->out[Y] = tide_graph_tensor(graph, "attention", TIDE_ACTIVATION, qkv->dtype, 2, dims);
-    node->out[LOG_SUM] = tide_graph_tensor(graph, "attention log sum", TIDE_ACTIVATION, TIDE_F32, 2, sums);
-    return graph->failed ? -1 : 0;
+    tide_graph_output(graph, node, "attention", qkv->dtype, 2, dims);
+    return tide_graph_output(graph, node, "attention log sum", TIDE_F32, 2, sums);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -26,16 +26,9 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         if (x->dtype != TIDE_F32 || dims[0] < 2 || !fits(graph, node->in[i], dims[1]))
             return tide_graph_fail(graph, "batch norm: '%s' does not fit '%s'", x->name,
                                    graph->tensors[node->in[i]].name);
-    node->out_count = 3;
-    node->out[Y] = tide_graph_tensor(graph, "batch norm", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    node->out[MEAN] = tide_graph_tensor(graph, "batch mean", TIDE_ACTIVATION, TIDE_F32, 1, dims + 1);
-    node->out[INVERSE] = tide_graph_tensor(graph, "batch inverse", TIDE_ACTIVATION, TIDE_F32, 1, dims + 1);
-    return graph->failed ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return 8.0 * (double)tide_tensor_count(&graph->tensors[node->in[X]]);
+    tide_graph_output(graph, node, "batch norm", TIDE_F32, 2, dims);
+    tide_graph_output(graph, node, "batch mean", TIDE_F32, 1, dims + 1);
+    return tide_graph_output(graph, node, "batch inverse", TIDE_F32, 1, dims + 1);
 }
 
 /* ---- reference */
@@ -100,7 +93,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_batchnorm = {
     .name = "batchnorm",
     .shape = shape,
-    .work = work,
+    .each = 8,
     .reads_in = {[X] = 1U << X | 1U << WEIGHT, [WEIGHT] = 1U << X, [BIAS] = 1U << X},
     .reads_out = {[X] = 1U << MEAN | 1U << INVERSE,
                   [WEIGHT] = 1U << MEAN | 1U << INVERSE,

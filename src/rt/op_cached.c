@@ -33,9 +33,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         return tide_graph_fail(graph, "cached: (%lld, %lld) does not fit %lld heads and the cache",
                                (long long)rows, (long long)columns, (long long)node->numbers[0]);
     int64_t dims[2] = {rows, columns / 3};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "cached", TIDE_ACTIVATION, qkv->dtype, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "cached", qkv->dtype, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

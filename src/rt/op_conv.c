@@ -18,9 +18,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         return tide_graph_fail(graph, "conv: '%s' (%lld columns) does not fit '%s'", x->name,
                                (long long)tide_tensor_columns(x), weight->name);
     int64_t dims[2] = {tide_tensor_rows(x), weight->dims[1]};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "conv", TIDE_ACTIVATION, graph->compute, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "conv", graph->compute, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

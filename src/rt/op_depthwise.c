@@ -17,14 +17,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         (bias && (bias->rank != 1 || bias->dims[0] != dims[1])))
         return tide_graph_fail(graph, "depthwise: '%s' (%lld columns) does not fit '%s'", x->name,
                                (long long)dims[1], weight->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "depthwise", TIDE_ACTIVATION, x->dtype, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return 2.0 * TIDE_WINDOW * (double)tide_tensor_count(&graph->tensors[node->in[X]]);
+    return tide_graph_output(graph, node, "depthwise", x->dtype, 2, dims);
 }
 
 /* ---- reference */
@@ -72,7 +65,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_depthwise = {
     .name = "depthwise",
     .shape = shape,
-    .work = work,
+    .each = 2 * TIDE_WINDOW,
     .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -17,9 +17,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         tide_tensor_count(positions) != dims[0])
         return tide_graph_fail(graph, "embed: sequences of %lld tokens do not fit '%s'",
                                (long long)node->numbers[0], places->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "embedding", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "embedding", TIDE_F32, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -48,11 +48,6 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return graph->failed ? -1 : 0;
 }
 
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return (double)tide_tensor_count(&graph->tensors[node->in[WEIGHT]]);
-}
-
 /* ---- reference */
 
 /* Of a column, and zeros of those beside it that are not there. */
@@ -91,7 +86,7 @@ static void reference_forward(const struct tide_call *call)
 const struct tide_op tide_op_of_fold = {
     .name = "fold",
     .shape = shape,
-    .work = work,
+    .each = 1,
     .keeps = true,
     .reference_forward = reference_forward,
 };

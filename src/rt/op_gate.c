@@ -14,9 +14,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     if (x->dtype != TIDE_F32 || gate->dtype != TIDE_F32 || tide_tensor_columns(gate) != dims[1] ||
         dims[0] % tide_tensor_rows(gate))
         return tide_graph_fail(graph, "gate: '%s' does not fit '%s'", x->name, gate->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "gated", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "gated", TIDE_F32, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

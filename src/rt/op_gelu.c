@@ -10,14 +10,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[0]];
     int64_t dims[2] = {tide_tensor_rows(x), tide_tensor_columns(x)};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "gelu", TIDE_ACTIVATION, x->dtype, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return 30.0 * (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "gelu", x->dtype, 2, dims);
 }
 
 /* ---- reference */
@@ -42,7 +35,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_gelu = {
     .name = "gelu",
     .shape = shape,
-    .work = work,
+    .each = 30,
     .reads_in = {1},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

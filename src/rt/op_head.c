@@ -31,11 +31,8 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         tide_tensor_count(targets) != rows[0] || node->numbers[ROWS] <= 0 || node->numbers[TOKENS] <= 0 ||
         !(node->real > 0) || !inputs_fit(graph, node))
         return tide_graph_fail(graph, "head: '%s' does not fit '%s'", x->name, table->name);
-    node->out_count = 2;
-    node->out[LOSS] = tide_graph_tensor(graph, "loss", TIDE_ACTIVATION, TIDE_F32, 1, dims);
-    node->out[LOG_PROBABILITIES] =
-        tide_graph_tensor(graph, "log-probabilities", TIDE_ACTIVATION, TIDE_F32, 1, rows);
-    return node->out[LOG_PROBABILITIES] < 0 ? -1 : 0;
+    tide_graph_output(graph, node, "loss", TIDE_F32, 1, dims);
+    return tide_graph_output(graph, node, "log-probabilities", TIDE_F32, 1, rows);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -18,10 +18,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         return tide_graph_fail(graph, "linear: '%s' (%lld columns) does not fit '%s'", x->name,
                                (long long)tide_tensor_columns(x), weight->name);
     int64_t dims[2] = {tide_tensor_count(x) / weight->dims[in], weight->dims[out]};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "linear", TIDE_ACTIVATION,
-                                     node->numbers[WIDE] ? TIDE_F32 : graph->compute, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "linear", node->numbers[WIDE] ? TIDE_F32 : graph->compute, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -11,9 +11,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x))
         return tide_graph_fail(graph, "logits: '%s' does not fit '%s'", x->name, table->name);
     int64_t dims[2] = {tide_tensor_rows(x), table->dims[0]};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "logits", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "logits", TIDE_F32, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -16,16 +16,9 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     if (x->dtype != TIDE_F32 || weight->rank != 1 || weight->dims[0] != dims[1] || bias->rank != 1 ||
         bias->dims[0] != dims[1])
         return tide_graph_fail(graph, "norm: '%s' does not fit '%s'", x->name, weight->name);
-    node->out_count = 3;
-    node->out[Y] = tide_graph_tensor(graph, "norm", TIDE_ACTIVATION, graph->compute, 2, dims);
-    node->out[MEAN] = tide_graph_tensor(graph, "norm mean", TIDE_ACTIVATION, TIDE_F32, 1, dims);
-    node->out[INVERSE] = tide_graph_tensor(graph, "norm inverse", TIDE_ACTIVATION, TIDE_F32, 1, dims);
-    return graph->failed ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return 8.0 * (double)tide_tensor_count(&graph->tensors[node->in[X]]);
+    tide_graph_output(graph, node, "norm", graph->compute, 2, dims);
+    tide_graph_output(graph, node, "norm mean", TIDE_F32, 1, dims);
+    return tide_graph_output(graph, node, "norm inverse", TIDE_F32, 1, dims);
 }
 
 /* ---- reference */
@@ -87,7 +80,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_norm = {
     .name = "norm",
     .shape = shape,
-    .work = work,
+    .each = 8,
     .reads_in = {[X] = 1U << X | 1U << WEIGHT, [WEIGHT] = 1U << X, [BIAS] = 1U << X},
     .reads_out = {[X] = 1U << MEAN | 1U << INVERSE,
                   [WEIGHT] = 1U << MEAN | 1U << INVERSE,

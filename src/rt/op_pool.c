@@ -11,14 +11,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     if (x->dtype != TIDE_F32 || cells < 1 || rows % cells)
         return tide_graph_fail(graph, "pool: the rows of '%s' are not whole boards", x->name);
     int64_t dims[2] = {rows / cells, tide_tensor_columns(x)};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "pool", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "pool", TIDE_F32, 2, dims);
 }
 
 /* ---- reference */
@@ -48,7 +41,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_pool = {
     .name = "pool",
     .shape = shape,
-    .work = work,
+    .each = 1,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -10,14 +10,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     int64_t dims[2] = {tide_tensor_rows(x), tide_tensor_columns(x)};
     if (x->dtype != TIDE_F32)
         return tide_graph_fail(graph, "relu: '%s' is not f32", x->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "relu", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "relu", TIDE_F32, 2, dims);
 }
 
 /* ---- reference */
@@ -39,7 +32,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_relu = {
     .name = "relu",
     .shape = shape,
-    .work = work,
+    .each = 1,
     .reads_out = {1},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -10,14 +10,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     int64_t dims[2] = {tide_tensor_rows(x), tide_tensor_columns(x)};
     if (x->dtype != TIDE_F32 && x->dtype != TIDE_BF16)
         return tide_graph_fail(graph, "scale: '%s' has no numbers to scale", x->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "scaled", TIDE_ACTIVATION, x->dtype, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "scaled", x->dtype, 2, dims);
 }
 
 /* ---- reference */
@@ -37,7 +30,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_scale = {
     .name = "scale",
     .shape = shape,
-    .work = work,
+    .each = 1,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -16,9 +16,7 @@ static inline int tide_soft_shape(struct tide_graph *graph, struct tide_node *no
     if (x->dtype != TIDE_F32 || targets->dtype != TIDE_F32 ||
         tide_tensor_count(targets) != tide_tensor_count(x))
         return tide_graph_fail(graph, "%s: '%s' does not fit '%s'", node->op->name, targets->name, x->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "loss", TIDE_ACTIVATION, TIDE_F32, 1, &one);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "loss", TIDE_F32, 1, &one);
 }
 
 /* What the sum over boards is multiplied by. */

@@ -12,14 +12,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     int64_t dims[2] = {tide_tensor_rows(x), tide_tensor_columns(x)};
     if (x->dtype != TIDE_F32)
         return tide_graph_fail(graph, "tanh: '%s' is not f32", x->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "tanh", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
-}
-
-static double work(const struct tide_graph *graph, const struct tide_node *node)
-{
-    return 20.0 * (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+    return tide_graph_output(graph, node, "tanh", TIDE_F32, 2, dims);
 }
 
 /* ---- reference */
@@ -41,7 +34,7 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_tanh = {
     .name = "tanh",
     .shape = shape,
-    .work = work,
+    .each = 20,
     .reads_out = {1},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -50,9 +50,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
         x->dtype != TIDE_F32 || weight->dtype != TIDE_F32 || tide_tensor_columns(weight) != TIDE_PANEL ||
         tide_tensor_rows(weight) != tide_panels(dims[1]) * TIDE_POINTS * in)
         return tide_graph_fail(graph, "winograd: '%s' does not fit '%s'", x->name, weight->name);
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "conv", TIDE_ACTIVATION, TIDE_F32, 2, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    return tide_graph_output(graph, node, "conv", TIDE_F32, 2, dims);
 }
 
 /* As that of a direct convolution, of which it does a third. */

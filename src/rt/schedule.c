@@ -151,7 +151,7 @@ static int run_forward(struct maker *m, int index, enum tide_action action)
         *(recomputes ? &m->tracks[node->out[i]].recomputed : &m->tracks[node->out[i]].value) = value;
         to.out[i] = value;
     }
-    m->to->work += node->op->work(m->graph, node);
+    m->to->work += tide_node_work(m->graph, node);
     return add_scratch(m, node, TIDE_FORWARD, &to) || emit(m, &to) ? -1 : 0;
 }
 
@@ -395,9 +395,10 @@ static int run_back(struct maker *m, int index)
     }
     if ((op->is_loss && add_results(m, node, &to)) || add_gradients(m, node, &to))
         return -1;
-    m->to->work += 2 * op->work(m->graph, node);
+    m->to->work += 2 * tide_node_work(m->graph, node);
     if (op->is_loss)
-        m->to->work += op->work(m->graph, node) * (1 + (double)m->choices->recompute_logits / TIDE_QUARTERS);
+        m->to->work +=
+            tide_node_work(m->graph, node) * (1 + (double)m->choices->recompute_logits / TIDE_QUARTERS);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);

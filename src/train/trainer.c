@@ -204,7 +204,7 @@ static void settle_threads(struct tide_trainer *t)
     struct tide_train_options *o = &t->options;
     double most = 0;
     for (int i = 0; i < t->graph->programs[tide_graph_training(t->graph)].end; i++)
-        most = fmax(most, t->graph->nodes[i].op->work(t->graph, &t->graph->nodes[i]));
+        most = fmax(most, tide_node_work(t->graph, &t->graph->nodes[i]));
     tide_threads_set(o->threads > 0 ? (int)o->threads : tide_processors());
     if (o->threads <= 0)
         tide_threads_set(tide_tiles_threads(most));
