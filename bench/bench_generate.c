@@ -65,12 +65,12 @@ struct reading {
     float sums[TIDE_THREADS_MOST];
 };
 
-static void read_some(void *context, int64_t first, int64_t last, int thread)
+static void read_some(void *context, int64_t first, int64_t last)
 {
     enum { PIECE = 1 << 14 };
     struct reading *r = context;
     for (; first < last; first++)
-        r->sums[thread] += sum_of(r->data + first * PIECE, PIECE);
+        r->sums[tide_thread()] += sum_of(r->data + first * PIECE, PIECE);
 }
 
 static double read_seconds(struct reading *r, size_t bytes)

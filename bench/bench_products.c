@@ -150,10 +150,10 @@ TIDE_KERNEL(uint64_t, sum_of, (const uint64_t *restrict from, int64_t count), (f
 
 static uint64_t sums[TIDE_THREADS_MOST];
 
-static void read_part(void *context, int64_t first, int64_t last, int thread)
+static void read_part(void *context, int64_t first, int64_t last)
 {
     const struct bench *b = context;
-    sums[thread] += sum_of((const uint64_t *)(const void *)b->weights + first, last - first);
+    sums[tide_thread()] += sum_of((const uint64_t *)(const void *)b->weights + first, last - first);
 }
 
 static double rate(size_t bytes, int64_t start_ns)

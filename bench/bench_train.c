@@ -179,11 +179,10 @@ struct reach {
     double least;
 };
 
-static void go_back_and_forth(void *context, int64_t first, int64_t last, int thread)
+static void go_back_and_forth(void *context, int64_t first, int64_t last)
 {
     struct reach *r = context;
     (void)last;
-    (void)thread;
     for (int i = 0; i < ROUND_TRIPS; i++) {
         double start = wall();
         if (first == 0)
@@ -295,14 +294,14 @@ static double rate_of(struct peak *p, int which, clockid_t clock)
 /* What threads reach together that only multiply registers, in the way that products of that type do. */
 static double ceilings[TIDE_THREADS_MOST];
 
-static void measure_ceiling(void *context, int64_t first, int64_t last, int thread)
+static void measure_ceiling(void *context, int64_t first, int64_t last)
 {
     const struct tide_tile_kind *kind = context;
     enum tide_multiplier multiplier = kind == &tide_tile_amx           ? TIDE_MULTIPLIES_TILES
                                       : kind == &tide_tile_avx512_bf16 ? TIDE_MULTIPLIES_BF16
                                                                        : TIDE_MULTIPLIES_F32;
     (void)first, (void)last;
-    ceilings[thread] = tide_processor_ceiling(tide_isa(), multiplier);
+    ceilings[tide_thread()] = tide_processor_ceiling(tide_isa(), multiplier);
 }
 
 static double ceiling_of(enum tide_dtype dtype)

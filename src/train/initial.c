@@ -53,10 +53,9 @@ static void fill_row(const struct filling *f, int64_t row)
     }
 }
 
-static void fill_rows(void *context, int64_t first, int64_t last, int thread)
+static void fill_rows(void *context, int64_t first, int64_t last)
 {
     const struct filling *f = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         fill_row(f, f->first + i);
 }

@@ -23,10 +23,9 @@ struct looking {
     float *planes;
 };
 
-static void look(void *context, int64_t first, int64_t last, int thread)
+static void look(void *context, int64_t first, int64_t last)
 {
     const struct looking *l = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         tide_position_planes(l->game, &l->positions[i], 0,
                              l->planes + (size_t)i * (size_t)l->game->cells * TIDE_PLANES);

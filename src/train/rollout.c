@@ -177,11 +177,10 @@ static void begin_all(struct tide_rollout *r)
 }
 
 /* The token that follows in some slots. One below 0: there is none. */
-static void choose_some(void *context, int64_t first, int64_t last, int thread)
+static void choose_some(void *context, int64_t first, int64_t last)
 {
     struct tide_rollout *r = context;
     const struct tide_rollout_request *q = &r->request;
-    (void)thread;
     for (; first < last; first++) {
         int slot = r->busy[first];
         int64_t sequence = r->slots[slot].sequence, at = r->lengths[sequence].count,

@@ -228,10 +228,9 @@ static void think(const struct play *p, struct slot *s)
     }
 }
 
-static void think_some(void *context, int64_t first, int64_t last, int thread)
+static void think_some(void *context, int64_t first, int64_t last)
 {
     const struct play *p = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         think(p, &p->slots[i]);
 }
@@ -250,11 +249,10 @@ static void gather(struct play *p)
     }
 }
 
-static void answer_some(void *context, int64_t first, int64_t last, int thread)
+static void answer_some(void *context, int64_t first, int64_t last)
 {
     const struct play *p = context;
     const struct tide_selfgames *g = p->g;
-    (void)thread;
     for (int64_t i = first; i < last; i++) {
         struct slot *s = &p->slots[g->asking[i]];
         uint16_t *priors = g->priors + i * g->game.moves;

@@ -446,11 +446,10 @@ struct drawing {
     float *planes, *policy, *value;
 };
 
-static void draw_some(void *context, int64_t first, int64_t last, int thread)
+static void draw_some(void *context, int64_t first, int64_t last)
 {
     const struct drawing *d = context;
     const struct tide_game *game = &d->p->game;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         tide_replay_draw(&d->p->replay, d->seed, d->draw, (uint64_t)i,
                          d->planes + (size_t)i * (size_t)game->cells * TIDE_PLANES,

@@ -142,10 +142,9 @@ static int read_rows(const struct reading *r, int64_t first, int64_t last, struc
                                     r->to + (size_t)first * tide_row_bytes(r->dtype, r->columns), err);
 }
 
-static void read_some(void *context, int64_t first, int64_t last, int thread)
+static void read_some(void *context, int64_t first, int64_t last)
 {
     struct reading *r = context;
-    (void)thread;
     if (read_rows(r, first, last, NULL))
         atomic_store(&r->failed, true);
 }

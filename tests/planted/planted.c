@@ -27,10 +27,9 @@ static void lose_graph(void)
         tide_graph_new(TIDE_F32);
 }
 
-static void lose(void *context, int64_t first, int64_t last, int thread)
+static void lose(void *context, int64_t first, int64_t last)
 {
     (void)context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         *(volatile char *)malloc(SIZE) = 1;
 }

@@ -32,10 +32,9 @@ int tide_pages_map(struct tide_pages *pages, size_t bytes, size_t from, size_t t
     return 0;
 }
 
-static void touch_some(void *context, int64_t first, int64_t last, int thread)
+static void touch_some(void *context, int64_t first, int64_t last)
 {
     volatile char *page = (char *)context + first * SMALLEST_PAGE;
-    (void)thread;
     for (; first < last; first++, page += SMALLEST_PAGE)
         *page = 0;
 }

@@ -162,13 +162,12 @@ static double measure_steps(const struct tide_trained *t, int64_t first, int64_t
     return sum;
 }
 
-static void measure_rows(void *context, int64_t first, int64_t last, int thread)
+static void measure_rows(void *context, int64_t first, int64_t last)
 {
     struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     float *by_row = t->parts[BY_ROW];
     double scale = (double)m->factors->scale * m->factors->scale;
-    (void)thread;
     for (int64_t s = first; s < last; s++) {
         double *columns = m->columns + s * t->columns;
         int64_t from = start_of(t->rows, s), to = start_of(t->rows, s + 1);
@@ -183,13 +182,12 @@ static void measure_rows(void *context, int64_t first, int64_t last, int thread)
     }
 }
 
-static void measure_columns(void *context, int64_t first, int64_t last, int thread)
+static void measure_columns(void *context, int64_t first, int64_t last)
 {
     const struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     float *by_column = t->parts[BY_COLUMN];
     double scale = (double)m->factors->scale * m->factors->scale;
-    (void)thread;
     for (int64_t j = first; j < last; j++) {
         double sum = 0;
         for (int s = 0; s < STRETCHES; s++)
@@ -198,12 +196,11 @@ static void measure_columns(void *context, int64_t first, int64_t last, int thre
     }
 }
 
-static void measure_step(void *context, int64_t first, int64_t last, int thread)
+static void measure_step(void *context, int64_t first, int64_t last)
 {
     struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     const float *by_row = t->parts[BY_ROW], *by_column = t->parts[BY_COLUMN];
-    (void)thread;
     for (int64_t s = first; s < last; s++) {
         m->step[s] = 0;
         for (int64_t i = start_of(t->rows, s); i < start_of(t->rows, s + 1); i++)
@@ -212,12 +209,11 @@ static void measure_step(void *context, int64_t first, int64_t last, int thread)
     }
 }
 
-static void measure_vector(void *context, int64_t first, int64_t last, int thread)
+static void measure_vector(void *context, int64_t first, int64_t last)
 {
     struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     const float *squares = t->parts[SQUARES];
-    (void)thread;
     for (int64_t s = first; s < last; s++) {
         int64_t from = start_of(t->columns, s), to = start_of(t->columns, s + 1);
         m->weights[s] = squares_of_weights(t, from, to);

@@ -276,7 +276,7 @@ static int64_t floats_needed(const struct attention *a, enum tide_direction dire
 }
 
 /* Heads of all sequences, by their number. */
-static void visit(const struct attention *all, int64_t first, int64_t last, int thread,
+static void visit(const struct attention *all, int64_t first, int64_t last,
                   void (*head)(const struct attention *a, int64_t head, float *room))
 {
     struct attention a = *all;
@@ -285,18 +285,18 @@ static void visit(const struct attention *all, int64_t first, int64_t last, int 
         a.padded = up16(a.sequence);
         for (int64_t i = 0; i < a.heads; i++)
             if (sequence * a.heads + i >= first && sequence * a.heads + i < last)
-                head(&a, i, a.scratch + thread * a.thread_floats);
+                head(&a, i, a.scratch + tide_thread() * a.thread_floats);
     }
 }
 
-static void forward_heads(void *context, int64_t first, int64_t last, int thread)
+static void forward_heads(void *context, int64_t first, int64_t last)
 {
-    visit(context, first, last, thread, head_forward);
+    visit(context, first, last, head_forward);
 }
 
-static void backward_heads(void *context, int64_t first, int64_t last, int thread)
+static void backward_heads(void *context, int64_t first, int64_t last)
 {
-    visit(context, first, last, thread, head_backward);
+    visit(context, first, last, head_backward);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)

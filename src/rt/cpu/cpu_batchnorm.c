@@ -71,10 +71,9 @@ TIDE_KERNEL(void, moments,
         strip_moments(mean + j, squares + j, x + j, rows, columns, columns - j);
 }
 
-static void sum_pieces(void *context, int64_t first, int64_t last, int thread)
+static void sum_pieces(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
-    (void)thread;
     for (int64_t piece = first; piece < last; piece++)
         moments(b->sums + 2 * piece * b->columns, b->sums + (2 * piece + 1) * b->columns,
                 (const float *)b->call->in[X] + piece * PIECE * b->columns, rows_in(b, piece), b->columns);
@@ -87,11 +86,10 @@ static void learn(const struct tide_call *call, int operand, int64_t column, dou
         *running = (float)(*running + (of_batch - *running) * tide_batchnorm_share);
 }
 
-static void join_columns(void *context, int64_t first, int64_t last, int thread)
+static void join_columns(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    (void)thread;
     for (int64_t j = first; j < last; j++) {
         double mean = 0, squares = 0;
         for (int64_t piece = 0; piece < b->pieces; piece++) {
@@ -121,11 +119,10 @@ TIDE_KERNEL(void, normalise,
             y[i * columns + j] = (x[i * columns + j] - mean[j]) * by[j] + bias[j];
 }
 
-static void normalise_rows(void *context, int64_t first, int64_t last, int thread)
+static void normalise_rows(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    (void)thread;
     normalise((float *)call->out[Y] + first * b->columns, (const float *)call->in[X] + first * b->columns,
               call->out[MEAN], b->by, call->in[BIAS], last - first, b->columns);
 }
@@ -168,11 +165,10 @@ TIDE_KERNEL(void, slopes,
         strip_slopes(sums + j, products + j, g + j, x + j, mean + j, rows, columns, columns - j);
 }
 
-static void slope_pieces(void *context, int64_t first, int64_t last, int thread)
+static void slope_pieces(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    (void)thread;
     for (int64_t piece = first; piece < last; piece++)
         slopes(b->sums + 2 * piece * b->columns, b->sums + (2 * piece + 1) * b->columns,
                (const float *)call->out_grad[Y] + piece * PIECE * b->columns,
@@ -188,11 +184,10 @@ static void give(const struct tide_call *call, int operand, int64_t j, double gr
 }
 
 /* Gradients of the parameters; and that of x is g by[0] + (x - mean) by[1] + by[2]. */
-static void join_slopes(void *context, int64_t first, int64_t last, int thread)
+static void join_slopes(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    (void)thread;
     for (int64_t j = first; j < last; j++) {
         double sum = 0, product = 0, inverse = ((const float *)call->out[INVERSE])[j];
         for (int64_t piece = 0; piece < b->pieces; piece++) {
@@ -223,11 +218,10 @@ TIDE_KERNEL(void, x_back,
         }
 }
 
-static void back_rows(void *context, int64_t first, int64_t last, int thread)
+static void back_rows(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    (void)thread;
     x_back((float *)call->in_grad[X] + first * b->columns, call->adds >> X & 1,
            (const float *)call->out_grad[Y] + first * b->columns,
            (const float *)call->in[X] + first * b->columns, call->out[MEAN], b->by, last - first, b->columns);

@@ -248,10 +248,10 @@ static int64_t run_end(const struct cached *c, int64_t row)
 }
 
 /* Heads are numbered row by row; those of a run are done at its first row. */
-static void do_heads(void *context, int64_t first, int64_t last, int thread)
+static void do_heads(void *context, int64_t first, int64_t last)
 {
     const struct cached *c = context;
-    float *room = c->scratch + thread * c->thread_floats;
+    float *room = c->scratch + tide_thread() * c->thread_floats;
     for (int64_t i = first, end; i < last; i = end) {
         int64_t row = i / c->heads, until = (row + 1) * c->heads;
         end = until < last ? until : last;

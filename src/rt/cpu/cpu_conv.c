@@ -139,11 +139,10 @@ struct gathering {
     int64_t first;
 };
 
-static void gather_rows(void *context, int64_t first, int64_t last, int thread)
+static void gather_rows(void *context, int64_t first, int64_t last)
 {
     const struct gathering *g = context;
     size_t bytes = row_bytes(g->windows);
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         for (int place = 0; place < TIDE_WINDOW; place++) {
             int64_t near = tide_board_neighbour(&g->windows->board, g->first + i, place);
@@ -204,12 +203,11 @@ struct turning {
 enum { LINES = 16 }; /* that are turned at a time */
 
 /* Lines are those of the result. */
-static void turn_lines(void *context, int64_t first, int64_t last, int thread)
+static void turn_lines(void *context, int64_t first, int64_t last)
 {
     const struct turning *t = context;
     const struct tide_conv *d = t->conv;
     const int64_t in = d->in, out = d->out, bytes = (int64_t)tide_row_bytes(d->stored, out);
-    (void)thread;
     for (int64_t line = first, end; line < last; line = end) {
         int64_t place = line / out, j = line % out;
         const char *from = t->from + (TIDE_WINDOW - 1 - place) * in * bytes;

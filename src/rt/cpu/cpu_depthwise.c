@@ -165,10 +165,9 @@ static struct strip strip_of(const struct depthwise *w, int64_t line, int64_t ch
                           .width = rest < LANES ? rest : LANES};
 }
 
-static void convolve_lines(void *context, int64_t first, int64_t last, int thread)
+static void convolve_lines(void *context, int64_t first, int64_t last)
 {
     const struct depthwise *w = context;
-    (void)thread;
     for (int64_t line = first; line < last; line++)
         for (int64_t channel = 0; channel < w->d.channels; channel += LANES) {
             struct strip strip = strip_of(w, line, channel);
@@ -176,11 +175,10 @@ static void convolve_lines(void *context, int64_t first, int64_t last, int threa
         }
 }
 
-static void sum_parts(void *context, int64_t first, int64_t last, int thread)
+static void sum_parts(void *context, int64_t first, int64_t last)
 {
     const struct depthwise *w = context;
     int64_t count = TIDE_WINDOW * w->d.channels;
-    (void)thread;
     for (int64_t part = first; part < last; part++) {
         float *sums = w->sums + part * count;
         memset(sums, 0, (size_t)count * sizeof *sums);

@@ -45,10 +45,9 @@ static void fetch_rows(const struct tide_embedding *e)
     }
 }
 
-static void forward_rows(void *context, int64_t first, int64_t last, int thread)
+static void forward_rows(void *context, int64_t first, int64_t last)
 {
     const struct tide_embedding *e = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *y = (float *)e->call->out[0] + i * e->columns;
         if (e->call->in[TABLE])
@@ -109,10 +108,9 @@ static void add_list(const struct adding *a, int64_t row, int64_t column, int64_
     tide_rows_convert_here(to, dtype, sums, TIDE_F32, count);
 }
 
-static void backward_columns(void *context, int64_t first, int64_t last, int thread)
+static void backward_columns(void *context, int64_t first, int64_t last)
 {
     const struct adding *a = context;
-    (void)thread;
     for (int64_t j = first; j < last; j += WIDTH)
         for (int64_t i = 0; i < a->of->rows; i++)
             if (a->first[added_to(a, i)] == i)

@@ -24,10 +24,10 @@ struct folding {
     float *by, *room; /* a row, and one for each thread */
 };
 
-static void fold_rows(void *context, int64_t first, int64_t last, int thread)
+static void fold_rows(void *context, int64_t first, int64_t last)
 {
     const struct folding *f = context;
-    float *room = f->room + thread * f->columns;
+    float *room = f->room + tide_thread() * f->columns;
     size_t row = tide_row_bytes(f->dtype, f->columns);
     for (int64_t i = first; i < last; i++) {
         const char *from = (const char *)f->call->in[WEIGHT] + (size_t)i * row;
@@ -70,14 +70,13 @@ TIDE_KERNEL(void, write_points,
 }
 
 /* Rows are those of a place. */
-static void fold_points(void *context, int64_t first, int64_t last, int thread)
+static void fold_points(void *context, int64_t first, int64_t last)
 {
     enum { STEP = TIDE_POINTS_STEP };
     const struct folding *f = context;
     const float *weight = f->call->in[WEIGHT];
     const int64_t in = tide_tensor_rows(&f->call->graph->tensors[f->call->node->in[WEIGHT]]) / TIDE_WINDOW,
                   end = tide_panels(f->columns) * TIDE_PANEL;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         for (int64_t j = 0; j < end; j += STEP) {
             float *to = (float *)f->call->out[FOLDED] + (j / TIDE_PANEL * TIDE_POINTS * in + i) * TIDE_PANEL +

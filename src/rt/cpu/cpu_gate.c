@@ -75,12 +75,12 @@ static struct boards boards_of(const struct tide_call *call)
     return (struct boards){call, count, tide_tensor_rows(x) / count, tide_tensor_columns(x)};
 }
 
-static void forward_boards(void *context, int64_t first, int64_t last, int thread)
+static void forward_boards(void *context, int64_t first, int64_t last)
 {
     const struct boards *b = context;
     const struct tide_call *call = b->call;
     const float *added = tide_added(call);
-    float *room = (float *)call->scratch + thread * b->columns;
+    float *room = (float *)call->scratch + tide_thread() * b->columns;
     int64_t board = b->cells * b->columns;
     for (int64_t i = first; i < last; i++) {
         float *y = (float *)call->out[0] + i * board;
@@ -93,11 +93,11 @@ static void forward_boards(void *context, int64_t first, int64_t last, int threa
     }
 }
 
-static void backward_boards(void *context, int64_t first, int64_t last, int thread)
+static void backward_boards(void *context, int64_t first, int64_t last)
 {
     const struct boards *b = context;
     const struct tide_call *call = b->call;
-    float *room = (float *)call->scratch + thread * b->columns;
+    float *room = (float *)call->scratch + tide_thread() * b->columns;
     int64_t board = b->cells * b->columns;
     for (int64_t i = first; i < last; i++) {
         const float *gate = (const float *)call->in[GATE] + i * b->columns,

@@ -51,10 +51,9 @@ static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t
     return room;
 }
 
-static void forward_stretch(void *context, int64_t first, int64_t last, int thread)
+static void forward_stretch(void *context, int64_t first, int64_t last)
 {
     const struct stretch *s = context;
-    (void)thread;
     for (int64_t i = first; i < last; i += ROOM) {
         float x_room[ROOM], y[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;
@@ -64,10 +63,9 @@ static void forward_stretch(void *context, int64_t first, int64_t last, int thre
     }
 }
 
-static void backward_stretch(void *context, int64_t first, int64_t last, int thread)
+static void backward_stretch(void *context, int64_t first, int64_t last)
 {
     const struct stretch *s = context;
-    (void)thread;
     for (int64_t i = first; i < last; i += ROOM) {
         float x_room[ROOM], g_room[ROOM], had[ROOM], to[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;

@@ -288,11 +288,10 @@ TIDE_KERNEL(void, multiply, (float *x, int64_t count, float by), (x, count, by))
 }
 
 /* Logits become exponentials. Until the last tile a row's loss is the logit of its target, negative. */
-static void exponential_rows(void *context, int64_t first, int64_t last, int thread)
+static void exponential_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
     float *losses = (float *)c->call->scratch + c->first, *sums = sums_of(c), *most = most_of(c, c->tile);
-    (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
@@ -319,12 +318,11 @@ static void compute_tile(const struct chunk *c)
 }
 
 /* Exponentials become gradients. */
-static void gradient_rows(void *context, int64_t first, int64_t last, int thread)
+static void gradient_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
     const float *sums = sums_of(c), *most = most_of(c, c->tile), *in_all = most_of(c, c->head->tiles - 1),
                 *slopes = in_scratch(c, c->room->slopes);
-    (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
@@ -355,11 +353,10 @@ static void give_back(const struct chunk *c)
 }
 
 /* The chunk's rows side by side. */
-static void gather_rows(void *context, int64_t first, int64_t last, int thread)
+static void gather_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
     size_t bytes = tide_row_bytes(c->head->from, c->head->columns);
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         memcpy((char *)in_scratch(c, c->room->x) + (size_t)i * bytes, x_row(c, row_of(c, i)), bytes);
 }

@@ -52,11 +52,11 @@ TIDE_KERNEL(void, row_forward,
     *ret_inverse = inverse;
 }
 
-static void forward_rows(void *context, int64_t first, int64_t last, int thread)
+static void forward_rows(void *context, int64_t first, int64_t last)
 {
     const struct norm *n = context;
     const struct tide_call *call = n->call;
-    float *room = n->scratch + thread * n->columns;
+    float *room = n->scratch + tide_thread() * n->columns;
     for (int64_t i = first; i < last; i++) {
         float *y = n->dtype == TIDE_F32 ? (float *)call->out[Y] + i * n->columns : room;
         row_forward(y, (const float *)call->in[X] + i * n->columns, call->in[WEIGHT], call->in[BIAS],
@@ -106,11 +106,11 @@ TIDE_KERNEL(void, row_backward,
     }
 }
 
-static void backward_rows(void *context, int64_t first, int64_t last, int thread)
+static void backward_rows(void *context, int64_t first, int64_t last)
 {
     const struct norm *n = context;
     const struct tide_call *call = n->call;
-    float *room = n->scratch + thread * n->columns;
+    float *room = n->scratch + tide_thread() * n->columns;
     for (int64_t i = first; i < last; i++) {
         const float *y_grad = (const float *)call->out_grad[Y] + i * n->columns;
         if (n->dtype == TIDE_BF16) {
@@ -152,11 +152,10 @@ static void give(const struct tide_call *call, int operand, int64_t first, const
 }
 
 /* Strips of columns, so that rows are always added in their order. */
-static void backward_strips(void *context, int64_t first, int64_t last, int thread)
+static void backward_strips(void *context, int64_t first, int64_t last)
 {
     const struct norm *n = context;
     const struct tide_call *call = n->call;
-    (void)thread;
     for (int64_t strip = first; strip < last; strip++) {
         float weight_grad[STRIP], bias_grad[STRIP];
         int64_t j = strip * STRIP, width = n->columns - j < STRIP ? n->columns - j : STRIP;

@@ -38,19 +38,17 @@ static struct boards boards_of(const struct tide_call *call)
     return (struct boards){call, y->dims[0], call->node->numbers[0], y->dims[1]};
 }
 
-static void pool_boards(void *context, int64_t first, int64_t last, int thread)
+static void pool_boards(void *context, int64_t first, int64_t last)
 {
     const struct boards *b = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         pool_board((float *)b->call->out[0] + i * b->columns,
                    (const float *)b->call->in[0] + i * b->cells * b->columns, b->cells, b->columns);
 }
 
-static void spread_boards(void *context, int64_t first, int64_t last, int thread)
+static void spread_boards(void *context, int64_t first, int64_t last)
 {
     const struct boards *b = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         spread_board((float *)b->call->in_grad[0] + i * b->cells * b->columns, b->call->adds & 1,
                      (const float *)b->call->out_grad[0] + i * b->columns, b->cells, b->columns);

@@ -23,17 +23,15 @@ TIDE_KERNEL(void, backward_some,
             to[i] = y[i] > 0 ? g[i] : 0;
 }
 
-static void forward_stretch(void *context, int64_t first, int64_t last, int thread)
+static void forward_stretch(void *context, int64_t first, int64_t last)
 {
     const struct tide_call *call = context;
-    (void)thread;
     forward_some((float *)call->out[0] + first, (const float *)call->in[0] + first, last - first);
 }
 
-static void backward_stretch(void *context, int64_t first, int64_t last, int thread)
+static void backward_stretch(void *context, int64_t first, int64_t last)
 {
     const struct tide_call *call = context;
-    (void)thread;
     backward_some((float *)call->in_grad[0] + first, call->adds & 1, (const float *)call->out_grad[0] + first,
                   (const float *)call->out[0] + first, last - first);
 }

@@ -28,10 +28,9 @@ struct scaling {
     bool adds;
 };
 
-static void scale_some(void *context, int64_t first, int64_t last, int thread)
+static void scale_some(void *context, int64_t first, int64_t last)
 {
     const struct scaling *s = context;
-    (void)thread;
     if (s->dtype == TIDE_BF16)
         scale_bf16((tide_bf16 *)s->to + first, (const tide_bf16 *)s->from + first, last - first, s->by,
                    s->adds);

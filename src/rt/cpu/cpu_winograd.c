@@ -229,11 +229,11 @@ static void convolve_patches(const struct job *job, int64_t first, int64_t patch
     }
 }
 
-static void convolve_share(void *context, int64_t first, int64_t last, int thread)
+static void convolve_share(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
-    struct tide_taker taker = {job->shares, job->threads, thread, 0};
-    float *room = (float *)(void *)(job->rooms + (size_t)thread * job->room_bytes);
+    struct tide_taker taker = {job->shares, job->threads, tide_thread(), 0};
+    float *room = (float *)(void *)(job->rooms + (size_t)tide_thread() * job->room_bytes);
     int64_t unit;
     (void)first, (void)last;
     while (tide_share_take(&taker, 1, &unit)) {

@@ -135,10 +135,9 @@ struct asked {
     int64_t count;
 };
 
-static void finish_shares(void *context, int64_t first, int64_t last, int thread)
+static void finish_shares(void *context, int64_t first, int64_t last)
 {
     const struct asked *a = context;
-    (void)thread;
     for (int i = (int)first; i < last; i++) {
         struct share *s = &a->due->shares[i];
         while (s->entry <= a->number) {
@@ -169,11 +168,10 @@ void tide_due_all(struct tide_due *d)
     tide_due_until(d, d->count - 1);
 }
 
-static void hasten_rows(void *context, int64_t first, int64_t last, int thread)
+static void hasten_rows(void *context, int64_t first, int64_t last)
 {
     const struct asked *a = context;
     const struct entry *e = &a->due->list[a->number];
-    (void)thread;
     for (int i = (int)first; i < last; i++) {
         const struct share *s = &a->due->shares[i];
         int64_t from = s->entry < a->number ? start_of(a->due, e, i) : s->unit,

@@ -178,11 +178,11 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
 }
 
 /* Each thread packs a for itself: that takes less than to get it from another's cache. */
-static void multiply_panels(void *context, int64_t first, int64_t last, int thread)
+static void multiply_panels(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
     const struct tide_tile_kind *kind = job->kind;
-    char *room = job->rooms + (size_t)thread * job->room_bytes;
+    char *room = job->rooms + (size_t)tide_thread() * job->room_bytes;
     if (!job->a_stays)
         kind->pack_cells(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
     if (kind->begin)

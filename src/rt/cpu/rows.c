@@ -123,12 +123,11 @@ struct conversion {
     int64_t columns;
 };
 
-static void convert(void *context, int64_t first, int64_t last, int thread)
+static void convert(void *context, int64_t first, int64_t last)
 {
     const struct conversion *c = context;
     size_t to_bytes = tide_row_bytes(c->to_type, c->columns),
            from_bytes = tide_row_bytes(c->from_type, c->columns);
-    (void)thread;
     for (int64_t i = first; i < last; i++)
         tide_rows_convert_here(c->to + (size_t)i * to_bytes, c->to_type, c->from + (size_t)i * from_bytes,
                                c->from_type, c->columns);
@@ -165,10 +164,9 @@ struct addition {
     enum tide_dtype dtype;
 };
 
-static void add_some(void *context, int64_t first, int64_t last, int thread)
+static void add_some(void *context, int64_t first, int64_t last)
 {
     const struct addition *x = context;
-    (void)thread;
     if (x->dtype == TIDE_BF16)
         add_bf16((tide_bf16 *)x->to + first, (const tide_bf16 *)x->a + first, (const tide_bf16 *)x->b + first,
                  last - first);
@@ -218,10 +216,9 @@ TIDE_KERNEL(void, sum_strip_bf16,
         sums[j] = adds ? sums[j] + total[j] : total[j];
 }
 
-static void sum(void *context, int64_t first, int64_t last, int thread)
+static void sum(void *context, int64_t first, int64_t last)
 {
     const struct summing *s = context;
-    (void)thread;
     for (int64_t strip = first; strip < last; strip++) {
         int64_t j = strip * STRIP, width = s->columns - j < STRIP ? s->columns - j : STRIP;
         if (s->dtype == TIDE_BF16)

@@ -31,7 +31,9 @@ static struct {
     struct seat seats[TIDE_THREADS_MOST];
 } pool;
 
+/* Of the thread that asks. */
 static _Thread_local bool is_inside;
+static _Thread_local int own_number;
 
 static void pause_shortly(void)
 {
@@ -73,7 +75,8 @@ static void do_part(int number)
 {
     int64_t first = pool.count * number / pool.parts, last = pool.count * (number + 1) / pool.parts;
     is_inside = true;
-    pool.work(pool.context, first, last, number);
+    own_number = number;
+    pool.work(pool.context, first, last);
     is_inside = false;
 }
 
@@ -125,6 +128,11 @@ void tide_threads_use(int count)
     pool.used = count;
 }
 
+int tide_thread(void)
+{
+    return own_number;
+}
+
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context)
 {
     int64_t parts = grain > 0 ? count / grain : count, most = is_inside ? 1 : tide_threads();
@@ -135,7 +143,10 @@ void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context)
         parts = parts > pool.wanted ? pool.wanted : parts;
     }
     if (parts <= 1) {
-        work(context, 0, count, 0);
+        int outer = own_number;
+        own_number = 0;
+        work(context, 0, count);
+        own_number = outer;
         return;
     }
     pool.work = work;

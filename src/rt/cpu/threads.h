@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* [first, last) of the work, by one thread, whose number counts from 0. */
-typedef void tide_work(void *context, int64_t first, int64_t last, int thread);
+/* [first, last) of the work, by one thread. */
+typedef void tide_work(void *context, int64_t first, int64_t last);
 
 /* How many threads work at the most, from 1 to TIDE_THREADS_MOST; unless it is set, as many as there are
  * processors. Set once, before anything is planned. */
@@ -27,5 +27,8 @@ void tide_threads_use(int count);
 /* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. From within such
  * work it does it all at once, on the calling thread. */
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context);
+
+/* Within work: the number of the thread that does it, from 0. */
+int tide_thread(void);
 
 #endif

@@ -186,10 +186,9 @@ static void pack_group(const struct job *job, int64_t row)
     }
 }
 
-static void pack_groups(void *context, int64_t first, int64_t last, int thread)
+static void pack_groups(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
-    (void)thread;
     for (int64_t group = first; group < last; group++)
         pack_group(job, job->first * job->tiling.stripe + group * LINES);
 }
@@ -411,10 +410,11 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
     }
 }
 
-static void multiply_fields(void *context, int64_t first, int64_t last, int thread)
+static void multiply_fields(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
     const struct tiling *t = &job->tiling;
+    int thread = tide_thread();
     char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
     struct worker w = {.job = job, .thread = thread, .taker = {job->shares, t->threads, thread, 0}};
     struct sheet none = {0};

@@ -37,11 +37,10 @@ struct updating {
     int64_t count;
 };
 
-static void update_units(void *context, int64_t first, int64_t last, int thread)
+static void update_units(void *context, int64_t first, int64_t last)
 {
     const struct updating *u = context;
     int64_t unit = u->optimizer->unit, end = last * unit;
-    (void)thread;
     u->optimizer->update(u->trained, u->factors, first * unit, end < u->count ? end : u->count);
 }
 
@@ -99,10 +98,9 @@ struct squares {
     double sums[GROUP];
 };
 
-static void square_stretches(void *context, int64_t first, int64_t last, int thread)
+static void square_stretches(void *context, int64_t first, int64_t last)
 {
     struct squares *s = context;
-    (void)thread;
     for (int64_t i = first; i < last; i++) {
         int64_t at = i * STRETCH, count = s->count - at < STRETCH ? s->count - at : STRETCH;
         s->sums[i] = tide_squares(s->numbers + (size_t)at * tide_dtype_bytes(s->dtype), s->dtype, count);

@@ -239,18 +239,18 @@ static void multiply_tiles(const struct job *job, int64_t from, int64_t until, u
     }
 }
 
-static void multiply_share(void *context, int64_t first, int64_t last, int thread)
+static void multiply_share(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
-    struct tide_taker taker = {job->shares, job->threads, thread, 0};
-    uint32_t *room = (uint32_t *)(void *)(job->rooms + (size_t)thread * job->room_bytes);
+    struct tide_taker taker = {job->shares, job->threads, tide_thread(), 0};
+    uint32_t *room = (uint32_t *)(void *)(job->rooms + (size_t)tide_thread() * job->room_bytes);
     int64_t tiles = chunks_of(job) * job->tiles + job->tiles_left, unit;
     (void)first, (void)last;
     while (tide_share_take(&taker, 1, &unit))
         multiply_tiles(job, unit * job->unit, smaller((unit + 1) * job->unit, tiles), room);
 }
 
-static void pack_panels(void *context, int64_t first, int64_t last, int thread)
+static void pack_panels(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
     const struct tide_windows *w = job->windows;
@@ -258,7 +258,6 @@ static void pack_panels(void *context, int64_t first, int64_t last, int thread)
         job->operands->b, w->b_from, w->b_from == TIDE_I8 ? (int64_t)tide_row_bytes(TIDE_I8, w->n) : w->n,
         false, w->n, TIDE_WINDOW * w->channels);
     const int64_t columns = job->kind->columns, cells = TIDE_WINDOW * job->words;
-    (void)thread;
     b.to = job->kind->cells;
     for (int64_t panel = first; panel < last; panel++)
         job->kind->pack_b(&b, (struct tide_strip){panel * columns, columns, 0, cells},
@@ -358,15 +357,15 @@ static void sum_unit(const struct job *job, int place, int64_t panel, char *room
     }
 }
 
-static void sum_share(void *context, int64_t first, int64_t last, int thread)
+static void sum_share(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;
-    struct tide_taker taker = {job->shares, job->threads, thread, 0};
+    struct tide_taker taker = {job->shares, job->threads, tide_thread(), 0};
     int64_t unit;
     (void)first, (void)last;
     while (tide_share_take(&taker, 1, &unit))
         sum_unit(job, (int)(unit % TIDE_WINDOW), unit / TIDE_WINDOW,
-                 job->rooms + (size_t)thread * job->room_bytes);
+                 job->rooms + (size_t)tide_thread() * job->room_bytes);
 }
 
 void tide_windows_multiply(const struct tide_tile_kind *kind, const struct tide_windows *windows,
