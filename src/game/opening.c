@@ -1,5 +1,6 @@
 #include "game/opening.h"
 #include "base/check.h"
+#include "base/whole.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,20 +46,15 @@ int tide_opening_draw(const struct tide_game *game, uint64_t seed, uint64_t numb
     return plies;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int tide_opening_choose(const struct tide_game *game, const struct tide_evaluator *const evaluators[2],
                         uint64_t seed, uint64_t number, const struct tide_opening_room *room,
                         struct tide_position *ret_position)
 {
-    int64_t most = least(room->most, least(evaluators[0]->most, evaluators[1]->most));
+    int64_t most = tide_smaller(room->most, tide_smaller(evaluators[0]->most, evaluators[1]->most));
     struct tide_position chosen;
     float nearest = INFINITY;
     for (int64_t from = 0; from < TIDE_OPENINGS; from += most) {
-        int64_t count = least(most, TIDE_OPENINGS - from);
+        int64_t count = tide_smaller(most, TIDE_OPENINGS - from);
         float sums[TIDE_OPENINGS] = {0};
         uint16_t moves[TIDE_OPENING_MOVES];
         for (int64_t i = 0; i < count; i++)

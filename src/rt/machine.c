@@ -1,5 +1,6 @@
 #include "rt/machine.h"
 #include "base/check.h"
+#include "base/whole.h"
 
 #include <stdlib.h>
 
@@ -114,11 +115,6 @@ void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t fr
 
 /* ---- making one */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A value's place; the high-water mark goes up to its end. */
 static size_t place_of(struct tide_machine *m, int program, int value, int tensor, bool gradient)
 {
@@ -167,7 +163,7 @@ static void note_inputs(struct tide_machine *m, int program)
             if (t->role != TIDE_INPUT)
                 continue;
             first = t->offset < first ? t->offset : first;
-            end = larger(end, t->offset + t->bytes);
+            end = tide_larger_size(end, t->offset + t->bytes);
         }
     p->input = first;
     p->input_bytes = end > first ? end - first : 0;
@@ -221,8 +217,8 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
                                                        : TIDE_PHASE_EVALUATION;
         m->high = start;
         resolve(m, program, i);
-        p->used[phase] = larger(p->used[phase], m->high);
-        high = larger(high, m->high);
+        p->used[phase] = tide_larger_size(p->used[phase], m->high);
+        high = tide_larger_size(high, m->high);
     }
     m->high = high;
     note_inputs(m, program);
@@ -235,7 +231,7 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
 static void note_high(struct tide_machine *m)
 {
     size_t start = tide_plan_start(&m->plan, TIDE_PASSES), states = m->graph->bytes[TIDE_PASSES];
-    m->high = larger(m->high, start + larger(states, m->plan.update));
+    m->high = tide_larger_size(m->high, start + tide_larger_size(states, m->plan.update));
     TIDE_CHECK(m->high, ==, m->plan.total);
 }
 
@@ -308,7 +304,7 @@ void tide_machine_watch(struct tide_machine *m, tide_watcher *watcher, void *con
 static void note_used(struct tide_machine *m, const size_t *used)
 {
     for (int i = 0; i < TIDE_PHASES; i++)
-        m->used[i] = larger(m->used[i], used[i]);
+        m->used[i] = tide_larger_size(m->used[i], used[i]);
 }
 
 /* Of a program with lengths, what they add up to. */

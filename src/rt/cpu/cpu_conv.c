@@ -6,6 +6,7 @@
  * tiles for windows (window_products.h), those of some rows at a time are gathered and multiplied as any
  * matrix.
  */
+#include "base/whole.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
@@ -13,16 +14,6 @@
 #include "rt/op_conv.h"
 
 enum { CHUNK = 768 }; /* rows that are gathered at a time */
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- the three products */
 
@@ -96,7 +87,7 @@ static size_t row_bytes(const struct tide_windows *w)
 
 static size_t gathered_bytes(const struct tide_windows *w)
 {
-    return tide_aligned((size_t)smaller(CHUNK, rows_of(w)) * TIDE_WINDOW * row_bytes(w));
+    return tide_aligned((size_t)tide_smaller(CHUNK, rows_of(w)) * TIDE_WINDOW * row_bytes(w));
 }
 
 static int64_t sums_of(const struct tide_windows *w)
@@ -116,7 +107,7 @@ static size_t product_bytes(const struct tide_matmuls *matmuls, const struct tid
     for (int adds = 0; adds < 2; adds++) {
         struct tide_product p = product_of(w, rows, from);
         p.adds = adds;
-        most = larger(most, tide_matmuls_scratch(matmuls, &p));
+        most = tide_larger_size(most, tide_matmuls_scratch(matmuls, &p));
     }
     return most;
 }
@@ -126,10 +117,10 @@ static size_t windows_bytes(const struct tide_matmuls *matmuls, const struct tid
 {
     if (are_in_place(matmuls, w, from))
         return tide_windows_scratch(tide_tile_kind(from), w);
-    int64_t rows = rows_of(w), last = rows % CHUNK ? rows % CHUNK : smaller(CHUNK, rows);
+    int64_t rows = rows_of(w), last = rows % CHUNK ? rows % CHUNK : tide_smaller(CHUNK, rows);
     return gathered_bytes(w) + sum_bytes(w) +
-           larger(product_bytes(matmuls, w, smaller(CHUNK, rows), from),
-                  product_bytes(matmuls, w, last, from));
+           tide_larger_size(product_bytes(matmuls, w, tide_smaller(CHUNK, rows), from),
+                            product_bytes(matmuls, w, last, from));
 }
 
 struct gathering {
@@ -164,7 +155,7 @@ static void multiply_gathered(struct tide_matmuls *matmuls, const struct tide_wi
     if (sums_of(w) && w->adds)
         tide_rows_convert(sums, TIDE_F32, o->c, w->to, 1, sums_of(w));
     for (int64_t rows; g.first < rows_of(w); g.first += rows) {
-        rows = smaller(CHUNK, rows_of(w) - g.first);
+        rows = tide_smaller(CHUNK, rows_of(w) - g.first);
         struct tide_product p = product_of(w, rows, from);
         p.adds = w->adds || (w->transposed && g.first);
         tide_parallel(rows, 64, gather_rows, &g);
@@ -211,7 +202,7 @@ static void turn_lines(void *context, int64_t first, int64_t last)
     for (int64_t line = first, end; line < last; line = end) {
         int64_t place = line / out, j = line % out;
         const char *from = t->from + (TIDE_WINDOW - 1 - place) * in * bytes;
-        end = smaller(last, line + smaller(LINES, out - j));
+        end = tide_smaller(last, line + tide_smaller(LINES, out - j));
         for (int64_t k = 0; k < in; k++)
             for (int64_t i = 0; i < end - line; i++)
                 t->to[(line + i) * in + k] = (float)tide_row_number(from + k * bytes, d->stored, out, j + i);
@@ -233,8 +224,8 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     struct tide_windows y = y_windows(&d), x = x_grad_windows(&d, false),
                         weight = weight_grad_windows(&d, false);
     return direction == TIDE_FORWARD ? windows_bytes(matmuls, &y, d.from)
-                                     : larger(turned_bytes(&d) + windows_bytes(matmuls, &x, d.from),
-                                              windows_bytes(matmuls, &weight, d.from));
+                                     : tide_larger_size(turned_bytes(&d) + windows_bytes(matmuls, &x, d.from),
+                                                        windows_bytes(matmuls, &weight, d.from));
 }
 
 static void forward(const struct tide_call *call)

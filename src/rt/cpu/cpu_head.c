@@ -15,6 +15,7 @@
  * not follow each other they are copied side by side.
  */
 #include "base/check.h"
+#include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
@@ -32,16 +33,6 @@ struct head {
     bool streamed;                /* the table is */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static struct head head_of(const struct tide_graph *graph, const struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
@@ -52,8 +43,8 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
                      .stored = table->dtype,
                      .inverse = node->real,
                      .streamed = table->role == TIDE_STREAMED};
-    h.chunk = smaller(node->numbers[ROWS], h.rows);
-    h.width = smaller(node->numbers[TOKENS], h.vocabulary);
+    h.chunk = tide_smaller(node->numbers[ROWS], h.rows);
+    h.width = tide_smaller(node->numbers[TOKENS], h.vocabulary);
     h.tiles = (h.vocabulary + h.width - 1) / h.width;
     return h;
 }
@@ -92,10 +83,10 @@ static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head 
         struct tide_product logits = logits_product(h, rows, tokens[i]),
                             x = x_grad_product(h, rows, tokens[i], true),
                             table = table_grad_product(h, rows, tokens[i], true);
-        most = larger(most, tide_matmuls_scratch(matmuls, &logits));
+        most = tide_larger_size(most, tide_matmuls_scratch(matmuls, &logits));
         if (direction == TIDE_BACKWARD)
-            most = larger(most,
-                          larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
+            most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(matmuls, &x),
+                                                           tide_matmuls_scratch(matmuls, &table)));
     }
     return most;
 }
@@ -107,7 +98,7 @@ static size_t product_bytes(const struct tide_matmuls *matmuls, const struct hea
 {
     size_t most = 0;
     for (int64_t rows = 1; rows <= h->chunk; rows++)
-        most = larger(most, chunk_bytes(matmuls, h, rows, direction));
+        most = tide_larger_size(most, chunk_bytes(matmuls, h, rows, direction));
     return most;
 }
 
@@ -192,8 +183,8 @@ static void go_to(struct chunk *c, int64_t tile)
     const struct head *h = c->head;
     c->tile = tile;
     c->from = tile * h->width;
-    c->tokens = smaller(h->width, h->vocabulary - c->from);
-    c->logits = in_scratch(c, c->room->tiles + (size_t)smaller(tile, c->kept) * c->room->tile_bytes);
+    c->tokens = tide_smaller(h->width, h->vocabulary - c->from);
+    c->logits = in_scratch(c, c->room->tiles + (size_t)tide_smaller(tile, c->kept) * c->room->tile_bytes);
 }
 
 /* The tile's rows of the table. Those of one that is streamed are asked for. */
@@ -441,8 +432,10 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     const float *losses = call->scratch;
     int32_t *list = in_scratch(&c, r.list);
     int64_t count = list_rows(call, h.rows, list), divisor = call->node->loss->means && count ? count : 1;
-    r.tiles = r.rest + tide_aligned(larger(chunk_bytes(call->matmuls, &h, smaller(h.chunk, count), direction),
-                                           chunk_bytes(call->matmuls, &h, count % h.chunk, direction)));
+    r.tiles =
+        r.rest +
+        tide_aligned(tide_larger_size(chunk_bytes(call->matmuls, &h, tide_smaller(h.chunk, count), direction),
+                                      chunk_bytes(call->matmuls, &h, count % h.chunk, direction)));
     TIDE_CHECK(call->scratch_bytes, >=, r.tiles + r.tile_bytes);
     int64_t places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
     c.list = list;
@@ -450,7 +443,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     c.scale = call->loss_scale / (float)divisor;
     double sum = 0;
     for (; c.first < count; c.first += h.chunk) {
-        c.rows = smaller(h.chunk, count - c.first);
+        c.rows = tide_smaller(h.chunk, count - c.first);
         chunk_forward(&c);
         if (direction == TIDE_BACKWARD)
             chunk_backward(&c);

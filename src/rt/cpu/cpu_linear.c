@@ -4,6 +4,7 @@
  * However a weight is stored, each product converts it for itself to what is multiplied, which saves a second
  * copy of all weights.
  */
+#include "base/whole.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/op_linear.h"
@@ -34,11 +35,6 @@ static struct tide_product weight_grad_product(const struct tide_linear *d, bool
     return p;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
@@ -50,8 +46,8 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     size_t most = 0;
     for (int adds = 0; adds < 2; adds++) {
         struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
-        most =
-            larger(most, larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &weight)));
+        most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(matmuls, &x),
+                                                       tide_matmuls_scratch(matmuls, &weight)));
     }
     return most;
 }

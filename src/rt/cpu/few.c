@@ -1,4 +1,5 @@
 #include "rt/cpu/few.h"
+#include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 
@@ -12,16 +13,6 @@ enum { ACROSS_CELLS = 32, ALONG_CELLS = TIDE_FEW_CELLS };
 /* Numbers of b from which on it is worth it, and bytes of b that are worth a thread: it takes about two
  * microseconds to begin and to end work on several, and ten to read these. */
 enum { LEAST_NUMBERS = 128 << 10, BYTES_WORTH_A_THREAD = 192 << 10 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t each(int64_t count, int64_t parts)
-{
-    return (count + parts - 1) / parts;
-}
 
 bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
@@ -57,12 +48,13 @@ static struct job job_of(const struct tide_tile_kind *kind, const struct tide_pr
 {
     int64_t per_cell = kind->cells == TIDE_BF16 ? 2 : 1;
     double bytes = (double)tide_row_bytes(p->b_from, p->n) * (double)p->k;
-    struct job j = {
-        .kind = kind, .product = p, .cells = each(each(p->k, per_cell), kind->cell_step) * kind->cell_step};
+    struct job j = {.kind = kind,
+                    .product = p,
+                    .cells = tide_ceiling(tide_ceiling(p->k, per_cell), kind->cell_step) * kind->cell_step};
     j.columns = p->b_transposed ? TIDE_FEW_LINES : kind->columns;
-    j.panels = each(p->n, j.columns);
-    j.threads = smaller(tide_threads(), 1 + (int64_t)(bytes / BYTES_WORTH_A_THREAD));
-    j.chunk = p->b_transposed ? 1 : each(j.panels, j.threads);
+    j.panels = tide_ceiling(p->n, j.columns);
+    j.threads = tide_smaller(tide_threads(), 1 + (int64_t)(bytes / BYTES_WORTH_A_THREAD));
+    j.chunk = p->b_transposed ? 1 : tide_ceiling(j.panels, j.threads);
     j.pack_bytes = p->b_transposed ? 0 : sizeof(uint32_t) * (size_t)(ACROSS_CELLS * j.columns);
     j.a_stays = a_stays(kind, p);
     j.a_bytes = j.a_stays ? 0 : sizeof(uint32_t) * (size_t)(ROWS * j.cells);
@@ -109,7 +101,7 @@ static void write_panel(const struct job *job, int64_t panel, const float *sums)
     for (int64_t i = 0; i < p->m; i++) {
         int64_t at = (i * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to);
         write_row((char *)o->c + at, add ? add + at : NULL, p->to, sums + i * job->columns,
-                  p->has_bias ? o->bias + column : NULL, p->relu, smaller(job->columns, p->n - column));
+                  p->has_bias ? o->bias + column : NULL, p->relu, tide_smaller(job->columns, p->n - column));
     }
 }
 
@@ -124,7 +116,7 @@ static void multiply_across(const struct job *job, int64_t first, int64_t last, 
     int64_t rows_each = kind->cells == TIDE_BF16 ? 2 : 1, block = rows_each * ACROSS_CELLS,
             a_cell = job->a_stays ? 1 : ROWS, beside = job->columns * (int64_t)tide_dtype_bytes(job->b.from);
     for (int64_t cell = 0; cell < job->cells; cell += ACROSS_CELLS) {
-        int64_t end = smaller(cell + ACROSS_CELLS, job->cells);
+        int64_t end = tide_smaller(cell + ACROSS_CELLS, job->cells);
         for (int64_t panel = first; panel < last; panel++) {
             struct tide_strip strip = {panel * job->columns, job->columns, cell, end};
             struct tide_few few = {.b = &job->b,
@@ -154,11 +146,11 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
     enum { LINES = TIDE_FEW_LINES };
     const uint32_t *a = (const uint32_t *)(const void *)room;
     float *sums = (float *)(void *)(room + job->a_bytes), *turned = sums + ROWS * LINES;
-    int64_t line = panel * LINES, lines = smaller(LINES, job->b.lines - line);
+    int64_t line = panel * LINES, lines = tide_smaller(LINES, job->b.lines - line);
     for (int64_t cell = 0; cell < job->cells; cell += ALONG_CELLS) {
         struct tide_few few = {
             .b = &job->b,
-            .strip = {line, lines, cell, smaller(cell + ALONG_CELLS, job->cells)},
+            .strip = {line, lines, cell, tide_smaller(cell + ALONG_CELLS, job->cells)},
             .a = a + cell * ROWS,
             .a_cell = ROWS,
             .rows = job->product->m,
@@ -191,7 +183,7 @@ static void multiply_panels(void *context, int64_t first, int64_t last)
         if (job->product->b_transposed)
             multiply_along(job, panel, room);
         else
-            multiply_across(job, panel, smaller(panel + job->chunk, last), room);
+            multiply_across(job, panel, tide_smaller(panel + job->chunk, last), room);
     }
     if (kind->end)
         kind->end();
@@ -206,5 +198,5 @@ void tide_few_multiply(const struct tide_tile_kind *kind, const struct tide_prod
     job.b = tide_operand_of(operands->b, p->b_from, p->b_stride, p->b_transposed, p->n, p->k);
     job.a.to = job.b.to = kind->cells;
     job.rooms = scratch;
-    tide_parallel(job.panels, each(job.panels, job.threads), multiply_panels, &job);
+    tide_parallel(job.panels, tide_ceiling(job.panels, job.threads), multiply_panels, &job);
 }

@@ -1,11 +1,7 @@
 #include "rt/cpu/pack.h"
 #include "base/check.h"
+#include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 struct tide_operand tide_operand_of(const void *data, enum tide_dtype from, int64_t stride, bool is_along,
                                     int64_t lines, int64_t numbers)
@@ -24,8 +20,8 @@ struct tide_operand tide_operand_of(const void *data, enum tide_dtype from, int6
 struct tide_cache_lines tide_pack_cache_lines(const struct tide_operand *o, struct tide_strip s)
 {
     int64_t size = (int64_t)tide_dtype_bytes(o->from), per_cell = o->to == TIDE_BF16 ? 2 : 1,
-            lines = smaller(s.lanes, o->lines - s.line),
-            numbers = smaller(s.last * per_cell, o->numbers) - s.first * per_cell;
+            lines = tide_smaller(s.lanes, o->lines - s.line),
+            numbers = tide_smaller(s.last * per_cell, o->numbers) - s.first * per_cell;
     int64_t rows = o->is_along ? lines : numbers, bytes = (o->is_along ? numbers : lines) * size;
     struct tide_cache_lines found = {.stride = o->stride};
     if (rows <= 0 || bytes <= 0)
@@ -48,12 +44,12 @@ TIDE_INLINE float number_at(const char *row, int64_t at, enum tide_dtype from, f
 TIDE_INLINE void pack_along(const struct tide_operand *o, struct tide_strip s, float *to,
                             enum tide_dtype from)
 {
-    int64_t lines = smaller(s.lanes, o->lines - s.line);
+    int64_t lines = tide_smaller(s.lanes, o->lines - s.line);
     for (int64_t block = s.first; block < s.last; block += TIDE_LANES)
         for (int64_t lane = 0; lane < s.lanes; lane++) {
             const char *row = o->data + (s.line + (lane < lines ? lane : 0)) * o->stride;
             float scale = from == TIDE_I8 ? tide_operand_scale(o, row, block) : 0;
-            for (int64_t cell = block; cell < smaller(block + TIDE_LANES, s.last); cell++)
+            for (int64_t cell = block; cell < tide_smaller(block + TIDE_LANES, s.last); cell++)
                 to[cell * s.lanes + lane] = lane < lines ? number_at(row, cell, from, scale) : 0;
         }
 }
@@ -63,7 +59,7 @@ TIDE_INLINE void pack_across(const struct tide_operand *o, struct tide_strip s, 
 {
     const int64_t size = (int64_t)tide_dtype_bytes(from), stride = o->stride, lanes = s.lanes;
     const char *data = o->data + s.line * size;
-    int64_t lines = smaller(lanes, o->lines - s.line);
+    int64_t lines = tide_smaller(lanes, o->lines - s.line);
     for (int64_t cell = s.first; cell < s.last; cell++) {
         const char *row = data + cell * stride;
         float *at = to + cell * lanes;
@@ -71,7 +67,7 @@ TIDE_INLINE void pack_across(const struct tide_operand *o, struct tide_strip s, 
             at[lane] = number_at(row, lane, from, 0);
         for (int64_t lane = 0, end; from == TIDE_I8 && lane < lines; lane = end) {
             float scale = tide_operand_scale(o, row - s.line, s.line + lane);
-            end = smaller(lines, lane + TIDE_BLOCK - (s.line + lane) % TIDE_BLOCK);
+            end = tide_smaller(lines, lane + TIDE_BLOCK - (s.line + lane) % TIDE_BLOCK);
             for (int64_t i = lane; i < end; i++)
                 at[i] = number_at(row, i, from, scale);
         }
@@ -102,7 +98,7 @@ void tide_pack(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
     float *cells = (float *)(void *)to;
     struct tide_strip there = s;
     TIDE_CHECK(o->to, ==, TIDE_F32);
-    there.last = smaller(s.last, o->numbers);
+    there.last = tide_smaller(s.last, o->numbers);
     pack_numbers(o, there, cells);
     for (int64_t i = (s.first > there.last ? s.first : there.last) * s.lanes; i < s.last * s.lanes; i++)
         cells[i] = 0;

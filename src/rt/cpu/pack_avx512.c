@@ -2,14 +2,10 @@
  * pack_avx512.c - packing with AVX-512. Only where numbers are rounded are its instructions for bf16 used,
  * and only kinds of tiles that have them ask for that.
  */
+#include "base/whole.h"
 #include "rt/cpu/read_avx512.h"
 
 #if defined(__x86_64__)
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Rows become columns. */
 TIDE_INLINE TIDE_AVX512_BF16 void transpose(__m512i r[TIDE_LANES])
@@ -61,7 +57,7 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_along(const struct tide_operand *o, struc
     for (int64_t v = 0; v < s.lanes; v += TIDE_LANES)
         for (int64_t cell = s.first; cell < s.last; cell += TIDE_LANES) {
             __m512i rows[TIDE_LANES];
-            int64_t line = s.line + v, cells = smaller(TIDE_LANES, s.last - cell);
+            int64_t line = s.line + v, cells = tide_smaller(TIDE_LANES, s.last - cell);
             if (line + TIDE_LANES <= o->lines && (cell + TIDE_LANES) * per_cell <= o->numbers)
                 read_along(o, line, cell, true, rows, from, as);
             else
@@ -82,7 +78,7 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, stru
                                               enum tide_dtype from, enum tide_dtype as)
 {
     const int64_t per_cell = as == TIDE_BF16 ? 2 : 1;
-    int64_t cell = s.first, whole = smaller(s.last, o->numbers / per_cell);
+    int64_t cell = s.first, whole = tide_smaller(s.last, o->numbers / per_cell);
     if (s.line + s.lanes <= o->lines)
         for (; cell < whole; cell++) {
             const char *row = o->data + cell * per_cell * o->stride;

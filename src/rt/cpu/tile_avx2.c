@@ -2,6 +2,7 @@
  * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a, which are the sixteen there
  * are.
  */
+#include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/tile.h"
 
@@ -10,11 +11,6 @@
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2,fma")))
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 enum { ROWS = 4, VECTORS = 3, LANES = 8, COLUMNS = VECTORS * LANES, AHEAD = 16 };
 
@@ -79,7 +75,7 @@ TIDE_INLINE AVX2 void pack_whole(const struct tide_operand *o, struct tide_strip
 
 AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
-    int64_t end = smaller(s.last, o->numbers),
+    int64_t end = tide_smaller(s.last, o->numbers),
             whole = o->is_along ? s.first + (end - s.first) / LANES * LANES : end;
     struct tide_strip first = {s.line, s.lanes, s.first, whole};
     if (s.line + s.lanes > o->lines || whole <= s.first) {
@@ -238,7 +234,8 @@ TIDE_INLINE AVX2 void read_line(const struct tide_few *f, int64_t line, float *t
 {
     const struct tide_operand *o = f->b;
     const char *row = o->data + (f->strip.line + line) * o->stride;
-    int64_t cell = f->strip.first, whole = line < f->strip.lanes ? smaller(f->strip.last, o->numbers) : cell;
+    int64_t cell = f->strip.first,
+            whole = line < f->strip.lanes ? tide_smaller(f->strip.last, o->numbers) : cell;
     for (; cell + LANES <= whole; cell += LANES, to += LANES)
         _mm256_storeu_ps(to, read_8(o, row, cell, from));
     for (; cell < f->strip.last; cell++)

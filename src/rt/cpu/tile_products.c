@@ -1,4 +1,5 @@
 #include "rt/cpu/tile_products.h"
+#include "base/whole.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 
@@ -18,24 +19,9 @@ enum { PART_ROWS = 64, PARTS_EACH = 8 };
 
 static const double flops_worth_a_thread = 1e6;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t each(int64_t count, int64_t parts)
-{
-    return (count + parts - 1) / parts;
-}
-
 static int64_t up_to(int64_t count, int64_t step)
 {
-    return each(count, step) * step;
+    return tide_ceiling(count, step) * step;
 }
 
 int tide_tiles_threads(double flops)
@@ -84,20 +70,21 @@ static int64_t shared_by_rows(const struct tide_tile_kind *kind, const struct ti
 static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     int64_t per_cell = kind->cells == TIDE_BF16 ? 2 : 1;
-    struct tiling t = {.cells = up_to(each(p->k, per_cell), kind->cell_step),
-                       .panels = each(p->n, kind->columns),
-                       .stripe = larger(kind->rows, LINES),
+    struct tiling t = {.cells = up_to(tide_ceiling(p->k, per_cell), kind->cell_step),
+                       .panels = tide_ceiling(p->n, kind->columns),
+                       .stripe = tide_larger(kind->rows, LINES),
                        .threads = tide_tiles_threads(2.0 * (double)p->m * (double)p->n * (double)p->k),
                        .a_stays = a_stays(kind, p),
                        .b_may_stay = b_may_stay(kind, p)};
-    int64_t stripes = each(p->m, t.stripe);
-    t.block = smaller(t.cells, kind->block);
-    t.slab = each(stripes, each(stripes * t.stripe * t.cells, MOST_WORDS));
-    int64_t bands = each(t.slab * t.stripe, BAND_ROWS);
-    t.band = each(t.slab, up_to(bands, shared_by_rows(kind, &t)));
-    t.group = t.block < t.cells ? larger(1, smaller(kind->group, t.panels / t.threads)) : 1;
-    int64_t parts = larger(each(t.slab, t.band), each(PARTS_EACH * t.threads, each(t.panels, t.group)));
-    t.part = larger(1, smaller(each(t.slab, parts), PART_ROWS / t.stripe));
+    int64_t stripes = tide_ceiling(p->m, t.stripe);
+    t.block = tide_smaller(t.cells, kind->block);
+    t.slab = tide_ceiling(stripes, tide_ceiling(stripes * t.stripe * t.cells, MOST_WORDS));
+    int64_t bands = tide_ceiling(t.slab * t.stripe, BAND_ROWS);
+    t.band = tide_ceiling(t.slab, up_to(bands, shared_by_rows(kind, &t)));
+    t.group = t.block < t.cells ? tide_larger(1, tide_smaller(kind->group, t.panels / t.threads)) : 1;
+    int64_t parts = tide_larger(tide_ceiling(t.slab, t.band),
+                                tide_ceiling(PARTS_EACH * t.threads, tide_ceiling(t.panels, t.group)));
+    t.part = tide_larger(1, tide_smaller(tide_ceiling(t.slab, parts), PART_ROWS / t.stripe));
     t.a_bytes = t.a_stays ? 0 : (size_t)(t.slab * t.stripe * t.cells) * sizeof(uint32_t);
     t.b_bytes = (size_t)(kind->columns * t.block) * sizeof(uint32_t);
     t.sum_bytes = t.block < t.cells ? (size_t)(t.band * t.stripe * kind->columns) * sizeof(float) : 0;
@@ -138,8 +125,9 @@ static struct tide_operand operand_of(const struct job *job, const void *data, i
 {
     int64_t per_cell = job->kind->cells == TIDE_BF16 ? 2 : 1, before = first * per_cell,
             size = (int64_t)tide_dtype_bytes(from);
-    struct tide_operand o = tide_operand_of(data, from, stride, is_along, lines,
-                                            larger(0, smaller(job->product->k - before, cells * per_cell)));
+    struct tide_operand o =
+        tide_operand_of(data, from, stride, is_along, lines,
+                        tide_larger(0, tide_smaller(job->product->k - before, cells * per_cell)));
     o.to = job->kind->cells;
     o.data += before * (is_along ? size : o.stride);
     if (from == TIDE_I8 && is_along)
@@ -173,11 +161,11 @@ static void pack_group(const struct job *job, int64_t row)
     const struct tiling *t = &job->tiling;
     enum { STEP = 4 * TIDE_LANES };
     for (int64_t first = 0; first < t->cells; first += t->block) {
-        int64_t cells = smaller(t->block, t->cells - first);
+        int64_t cells = tide_smaller(t->block, t->cells - first);
         struct tide_operand a = a_of(job, first, cells);
         uint32_t *to = packed_group(job, first, cells, row);
         for (int64_t cell = 0; cell < cells; cell += STEP) {
-            int64_t next = smaller(cell + STEP, cells), end = smaller(next + STEP, cells);
+            int64_t next = tide_smaller(cell + STEP, cells), end = tide_smaller(next + STEP, cells);
             struct tide_cache_lines ask =
                 tide_pack_cache_lines(&a, (struct tide_strip){row, LINES, next, end});
             tide_cache_lines_ask(&ask, 0);
@@ -216,19 +204,19 @@ struct worker {
 
 static int64_t parts_in_field(const struct tiling *t)
 {
-    return each(t->band, t->part);
+    return tide_ceiling(t->band, t->part);
 }
 
 static int64_t groups_of(const struct tiling *t)
 {
-    return each(t->panels, t->group);
+    return tide_ceiling(t->panels, t->group);
 }
 
 /* All parts, numbered band by band, in each group by group. */
 static int64_t parts_of(const struct job *job)
 {
     const struct tiling *t = &job->tiling;
-    return each(job->last - job->first, t->band) * groups_of(t) * parts_in_field(t);
+    return tide_ceiling(job->last - job->first, t->band) * groups_of(t) * parts_in_field(t);
 }
 
 /* Whether b can be read where it lies: as it is multiplied, a whole panel of it, in whole vectors, and not
@@ -277,16 +265,16 @@ static struct sheet next_sheet(struct worker *w, const struct sheet *now)
         do { /* a part may be beyond the last rows */
             count = tide_share_take(&w->taker, whole, &part);
             int64_t field = part / whole, band = job->first + field / groups_of(t) * t->band,
-                    end = smaller(band + t->band, job->last), panel = field % groups_of(t) * t->group;
+                    end = tide_smaller(band + t->band, job->last), panel = field % groups_of(t) * t->group;
             next = (struct sheet){.panel = panel,
-                                  .group_end = smaller(panel + t->group, t->panels),
-                                  .first = smaller(band + part % whole * t->part, end),
-                                  .last = smaller(band + (part % whole + count) * t->part, end)};
+                                  .group_end = tide_smaller(panel + t->group, t->panels),
+                                  .first = tide_smaller(band + part % whole * t->part, end),
+                                  .last = tide_smaller(band + (part % whole + count) * t->part, end)};
         } while (count && next.first == next.last);
         if (!count)
             return (struct sheet){0};
     }
-    next.cells = smaller(t->block, t->cells - next.cell);
+    next.cells = tide_smaller(t->block, t->cells - next.cell);
     find_columns(w, now, &next);
     return next;
 }
@@ -306,7 +294,7 @@ static struct packing packing_of(const struct job *job, const struct sheet *s, i
         return p;
     p.b = b_of(job, s->cell, s->cells);
     p.strip = (struct tide_strip){s->panel * job->kind->columns, job->kind->columns, 0, 0};
-    p.blocks = each(s->cells, TIDE_LANES);
+    p.blocks = tide_ceiling(s->cells, TIDE_LANES);
     return p;
 }
 
@@ -315,7 +303,7 @@ static void next_strip(struct packing *p)
     p->strip.first = p->strip.last;
     for (p->owed += p->blocks; p->owed >= p->tiles; p->owed -= p->tiles)
         p->strip.last += TIDE_LANES;
-    p->strip.last = smaller(p->strip.last, p->cells);
+    p->strip.last = tide_smaller(p->strip.last, p->cells);
 }
 
 /* All of it, for which nobody has asked. */
@@ -324,7 +312,7 @@ static void pack_columns(const struct job *job, const struct sheet *s)
     enum { STEP = 2 * TIDE_LANES };
     struct packing p = packing_of(job, s, 1);
     for (int64_t cell = 0; cell < p.cells && s->packs; cell += STEP) {
-        int64_t next = smaller(cell + STEP, p.cells), end = smaller(next + STEP, p.cells);
+        int64_t next = tide_smaller(cell + STEP, p.cells), end = tide_smaller(next + STEP, p.cells);
         struct tide_cache_lines ask =
             tide_pack_cache_lines(&p.b, (struct tide_strip){p.strip.line, p.strip.lanes, next, end});
         tide_cache_lines_ask(&ask, 0);
@@ -346,7 +334,7 @@ static struct tide_tile first_tile(const struct job *job, const struct sheet *s)
                              .c = (char *)job->operands->c + at,
                              .c_stride = p->c_stride,
                              .to = p->to,
-                             .width = smaller(job->kind->columns, p->n - column),
+                             .width = tide_smaller(job->kind->columns, p->n - column),
                              .bias = p->has_bias ? job->operands->bias + column : NULL,
                              .add = add ? add + at : NULL,
                              .relu = p->relu,
@@ -384,10 +372,10 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
     const struct job *job = w->job;
     const struct tide_product *p = job->product;
     const struct tiling *t = &job->tiling;
-    int64_t row = now->first * t->stripe, end = smaller(now->last * t->stripe, p->m), rows = job->kind->rows,
-            step = rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to),
+    int64_t row = now->first * t->stripe, end = tide_smaller(now->last * t->stripe, p->m),
+            rows = job->kind->rows, step = rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to),
             numbers = due_numbers(job, now->cells);
-    struct packing packing = packing_of(job, next, each(end - row, rows));
+    struct packing packing = packing_of(job, next, tide_ceiling(end - row, rows));
     struct tide_tile tile = first_tile(job, now);
     tile.sums = w->sums + (size_t)(now->panel % t->group) * (t->sum_bytes / sizeof(float));
     for (; row < end; row += rows) {
@@ -396,7 +384,7 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
         bool asks = packing.strip.last > packing.strip.first;
         bool updates = tide_due_take(job->due, w->thread, numbers, &piece);
         find_rows(job, now, row, &tile);
-        tile.rows = smaller(rows, end - row);
+        tile.rows = tide_smaller(rows, end - row);
         tile.ask = asks ? tide_pack_cache_lines(&packing.b, packing.strip) : (struct tide_cache_lines){0};
         tile.ask_more = updates ? tide_piece_cache_lines(&piece) : (struct tide_cache_lines){0};
         job->kind->tile(&tile);
@@ -439,11 +427,12 @@ static void multiply_slab(struct job *job)
 {
     const struct tiling *t = &job->tiling;
     int64_t parts = parts_of(job),
-            groups = each(smaller(job->last * t->stripe, job->product->m) - job->first * t->stripe, LINES);
+            groups = tide_ceiling(
+                tide_smaller(job->last * t->stripe, job->product->m) - job->first * t->stripe, LINES);
     enum { GROUPS_EACH = 2 };
     groups = up_to(groups, t->stripe / LINES);
     if (!t->a_stays)
-        tide_parallel(groups, larger(GROUPS_EACH, each(groups, t->threads)), pack_groups, job);
+        tide_parallel(groups, tide_larger(GROUPS_EACH, tide_ceiling(groups, t->threads)), pack_groups, job);
     tide_shares_begin(job->shares, t->threads, parts);
     tide_parallel(t->threads, 1, multiply_fields, job);
 }
@@ -457,9 +446,9 @@ void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_pr
     char *room = (char *)scratch + (size_t)t->threads * sizeof(struct tide_share);
     job.a_packed = (uint32_t *)(void *)room;
     job.rooms = room + t->a_bytes;
-    int64_t stripes = each(job.product->m, t->stripe);
+    int64_t stripes = tide_ceiling(job.product->m, t->stripe);
     for (job.first = 0; job.first < stripes; job.first = job.last) {
-        job.last = smaller(job.first + t->slab, stripes);
+        job.last = tide_smaller(job.first + t->slab, stripes);
         multiply_slab(&job);
     }
 }

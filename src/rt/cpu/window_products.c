@@ -1,4 +1,5 @@
 #include "rt/cpu/window_products.h"
+#include "base/whole.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 
@@ -15,21 +16,6 @@ enum { MOST_TILES = 32, TAKES_EACH = 6 };
 
 /* Of the other product: bytes of a and of b that stay in a cache while tiles read them. */
 enum { BLOCK_BYTES = 384 << 10 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t each(int64_t count, int64_t parts)
-{
-    return (count + parts - 1) / parts;
-}
 
 struct tile {
     int32_t rows[TIDE_WINDOW_ROWS]; /* from the first of the chunk on */
@@ -64,21 +50,21 @@ static struct job job_of(const struct tide_tile_kind *kind, const struct tide_wi
     int64_t per_word = kind->cells == TIDE_BF16 ? 2 : 1, cells = w->board.columns * w->board.rows,
             left = w->boards % CHUNK, k = TIDE_WINDOW * w->channels;
     struct job j = {.kind = kind, .windows = w, .words = w->channels / per_word, .cells = cells};
-    j.panels = each(w->n, kind->columns);
+    j.panels = tide_ceiling(w->n, kind->columns);
     j.threads = tide_tiles_threads(2.0 * (double)(w->boards * cells) * (double)w->n * (double)k);
     j.packs = !w->transposed && (kind->cells != TIDE_F32 || w->b_from != TIDE_F32);
     if (w->transposed) {
         int64_t row_bytes = (w->channels + w->n) * (int64_t)sizeof(float);
-        j.block = smaller(w->boards, larger(1, BLOCK_BYTES / (cells * row_bytes)));
-        j.blocks = each(w->boards, j.block);
+        j.block = tide_smaller(w->boards, tide_larger(1, BLOCK_BYTES / (cells * row_bytes)));
+        j.blocks = tide_ceiling(w->boards, j.block);
         j.room_bytes = tide_aligned(sizeof(struct tide_stretch) * (size_t)(j.block * w->board.rows)) +
-                       tide_aligned(sizeof(float) *
-                                    (size_t)(each(w->channels, kind->rows) * kind->rows * kind->columns));
+                       tide_aligned(sizeof(float) * (size_t)(tide_ceiling(w->channels, kind->rows) *
+                                                             kind->rows * kind->columns));
     } else {
-        j.tiles = chunks_of(&j) ? each(CHUNK * cells, kind->rows) : 0;
-        j.tiles_left = each(left * cells, kind->rows);
+        j.tiles = chunks_of(&j) ? tide_ceiling(CHUNK * cells, kind->rows) : 0;
+        j.tiles_left = tide_ceiling(left * cells, kind->rows);
         int64_t tiles = chunks_of(&j) * j.tiles + j.tiles_left;
-        j.unit = larger(1, smaller(MOST_TILES, tiles / (j.threads * TAKES_EACH)));
+        j.unit = tide_larger(1, tide_smaller(MOST_TILES, tiles / (j.threads * TAKES_EACH)));
         j.list_bytes = tide_aligned(sizeof(struct tile) * (size_t)(j.tiles + j.tiles_left));
         j.room_bytes = tide_aligned(sizeof(uint32_t) * (size_t)(kind->rows * TIDE_WINDOW * j.words));
         j.b_bytes =
@@ -183,7 +169,7 @@ static struct tide_window_tile tile_of(const struct job *job, int64_t panel)
                                     .b = (const uint32_t *)job->operands->b + column,
                                     .b_cell = w->n,
                                     .to = w->to,
-                                    .width = smaller(columns, w->n - column),
+                                    .width = tide_smaller(columns, w->n - column),
                                     .bias = w->has_bias ? job->operands->bias + column : NULL,
                                     .add = add ? add + at : NULL,
                                     .relu = w->relu,
@@ -247,7 +233,7 @@ static void multiply_share(void *context, int64_t first, int64_t last)
     int64_t tiles = chunks_of(job) * job->tiles + job->tiles_left, unit;
     (void)first, (void)last;
     while (tide_share_take(&taker, 1, &unit))
-        multiply_tiles(job, unit * job->unit, smaller((unit + 1) * job->unit, tiles), room);
+        multiply_tiles(job, unit * job->unit, tide_smaller((unit + 1) * job->unit, tiles), room);
 }
 
 static void pack_panels(void *context, int64_t first, int64_t last)
@@ -273,7 +259,7 @@ static void multiply_windows(struct job *job)
         list_tiles(job, job->windows->boards % CHUNK, job->list + job->tiles);
     if (job->packs)
         tide_parallel(job->panels, 1, pack_panels, job);
-    tide_shares_begin(job->shares, job->threads, each(tiles, job->unit));
+    tide_shares_begin(job->shares, job->threads, tide_ceiling(tiles, job->unit));
     tide_parallel(job->threads, 1, multiply_share, job);
 }
 
@@ -306,7 +292,7 @@ static void ask_for_boards(const struct job *job, int64_t first, int64_t part, i
                            struct tide_window_tile *tile)
 {
     const struct tide_windows *w = job->windows;
-    int64_t boards = smaller(job->block, w->boards - first), rows = larger(0, boards * job->cells),
+    int64_t boards = tide_smaller(job->block, w->boards - first), rows = tide_larger(0, boards * job->cells),
             from = rows * part / parts, until = rows * (part + 1) / parts;
     struct tide_operand a = tide_operand_of(job->operands->a, TIDE_F32, w->channels, false, w->channels,
                                             w->boards * job->cells),
@@ -327,14 +313,14 @@ static void sum_block(const struct job *job, int64_t first, int place, int64_t p
     tile->b = (const uint32_t *)job->operands->b + first * job->cells * job->windows->n +
               panel * job->kind->columns;
     for (int64_t channel = 0; channel < channels; channel += rows) {
-        tile->rows = smaller(rows, channels - channel);
+        tile->rows = tide_smaller(rows, channels - channel);
         for (int64_t i = 0; i < rows; i++) {
             int64_t at = channel + (i < tile->rows ? i : 0);
             tile->a[i] = a + at;
             tile->c_row[i] = (place * channels + at) * c_bytes;
         }
         tile->sums = sums + channel * job->kind->columns;
-        ask_for_boards(job, first + job->block, channel / rows, each(channels, rows), panel, tile);
+        ask_for_boards(job, first + job->block, channel / rows, tide_ceiling(channels, rows), panel, tile);
         job->kind->window(tile);
     }
 }
@@ -348,7 +334,7 @@ static void sum_unit(const struct job *job, int place, int64_t panel, char *room
     tile.a_cell = job->words;
     tile.stretches = stretches;
     for (int64_t block = 0; block < job->blocks; block++) {
-        int64_t first = block * job->block, boards = smaller(job->block, job->windows->boards - first);
+        int64_t first = block * job->block, boards = tide_smaller(job->block, job->windows->boards - first);
         if (!block || boards < job->block)
             tile.stretch_count = list_stretches(job, boards, place, stretches, &tile.cells);
         tile.begins = !block;

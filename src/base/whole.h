@@ -1,0 +1,31 @@
+/*
+ * whole.h - of whole numbers: the smaller and the larger of two, and division that rounds up.
+ */
+#ifndef TIDE_WHOLE_H
+#define TIDE_WHOLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline int64_t tide_smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t tide_larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline size_t tide_larger_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of a quotient. */
+static inline int64_t tide_ceiling(int64_t count, int64_t by)
+{
+    return (count + by - 1) / by;
+}
+
+#endif
