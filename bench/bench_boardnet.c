@@ -51,7 +51,7 @@ static int64_t end_of(const struct values *v)
     return tide_clock_ns() + v->milliseconds * 1000000;
 }
 
-static void print_peak(struct tide_matmuls *matmuls, enum tide_dtype dtype)
+static void print_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype)
 {
     printf("peak_gflops %.1f\n", tide_peak(matmuls, dtype) / 1e9);
 }
@@ -67,8 +67,8 @@ static double flops_of(const struct tide_graph *graph, int program)
     return flops;
 }
 
-static void time_passes(const struct values *v, struct tide_machine *machine, struct tide_matmuls *matmuls,
-                        const struct tide_boardnet_player *player)
+static void time_passes(const struct values *v, struct tide_machine *machine,
+                        const struct tide_matmuls *matmuls, const struct tide_boardnet_player *player)
 {
     enum { WARM = 2, PASSES = 4 };
     for (int i = 0; i < WARM; i++)
@@ -84,7 +84,7 @@ static void time_passes(const struct values *v, struct tide_machine *machine, st
 }
 
 static int bench_net(const struct values *v, const struct tide_boardnet_config *config,
-                     struct tide_matmuls *matmuls, struct tide_err *err)
+                     const struct tide_matmuls *matmuls, struct tide_err *err)
 {
     struct tide_graph *graph = tide_graph_new(TIDE_F32);
     struct tide_device *device = NULL;
@@ -148,7 +148,7 @@ static void time_convolution(const struct values *v, const struct tide_call *cal
 }
 
 static int bench_convolution(const struct values *v, const struct tide_boardnet_config *config,
-                             struct tide_matmuls *matmuls, struct tide_err *err)
+                             const struct tide_matmuls *matmuls, struct tide_err *err)
 {
     enum tide_dtype dtype = strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
     int64_t C = config->channels, x_dims[2] = {v->batch * v->board * v->board, C}, dims[2] = {9 * C, C};
@@ -194,20 +194,19 @@ int main(int argc, char **argv)
         .net = "10x96", .dtype = "f32", .batch = 64, .board = 15, .threads = 2, .milliseconds = 3000};
     struct tide_err err = {0};
     struct tide_boardnet_config config;
-    struct tide_matmuls *matmuls = NULL;
+    struct tide_matmuls matmuls = {0};
     struct tide_game game;
     char **operands = NULL;
     int count = 0, dashes;
     if (tide_options_parse(options, 0, argc, argv, &v, &operands, &count, &dashes, &err) || count ||
         tide_game_of("gomoku", (int)v.board, false, &game, &err) ||
-        tide_boardnet_preset(v.net, &game, &config, &err) || tide_matmuls_new(false, &matmuls, &err)) {
+        tide_boardnet_preset(v.net, &game, &config, &err)) {
         fprintf(stderr, "bench_boardnet: %s\n", err.text);
         return 2;
     }
     tide_threads_set((int)v.threads);
-    int status = (v.convolution ? bench_convolution : bench_net)(&v, &config, matmuls, &err);
+    int status = (v.convolution ? bench_convolution : bench_net)(&v, &config, &matmuls, &err);
     if (status)
         fprintf(stderr, "bench_boardnet: %s\n", err.text);
-    tide_matmuls_free(matmuls);
     return status ? 2 : 0;
 }

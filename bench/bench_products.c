@@ -48,7 +48,7 @@ static const char *const names[TYPES] = {"f32", "bf16", "int8"};
 
 struct bench {
     struct values values;
-    struct tide_matmuls *matmuls;
+    struct tide_matmuls matmuls;
     char *weights; /* of any type, one product's after another's */
     size_t weight_bytes;
     void *x, *scratch;
@@ -97,14 +97,12 @@ static int64_t times_of(const struct bench *b, int shape)
 static int make(struct bench *b, struct tide_err *err)
 {
     size_t scratch = 0;
-    if (tide_matmuls_new(false, &b->matmuls, err))
-        return -1;
     for (int i = 0; i < SHAPES; i++) {
         struct tide_product p = product_of(b, i, TIDE_F32);
         b->weight_bytes += (size_t)times_of(b, i) * tide_aligned(weight_bytes(&p));
         for (int t = 0; t < TYPES; t++) {
             p = product_of(b, i, types[t]);
-            scratch = most(scratch, tide_matmuls_scratch(b->matmuls, &p));
+            scratch = most(scratch, tide_matmuls_scratch(&b->matmuls, &p));
         }
     }
     size_t row_bytes = (size_t)b->values.rows * sizeof(float);
@@ -126,7 +124,6 @@ static int make(struct bench *b, struct tide_err *err)
 
 static void release(struct bench *b)
 {
-    tide_matmuls_free(b->matmuls);
     free(b->weights);
     free(b->x);
     free(b->y);
@@ -186,7 +183,7 @@ static void multiply_all(struct bench *b, int type)
                 continue;
             struct tide_product p = product_of(b, i, types[type]);
             int64_t begin = tide_clock_ns();
-            tide_matmul(b->matmuls, &p, b->x, b->weights + at, b->bias, b->y, b->scratch);
+            tide_matmul(&b->matmuls, &p, b->x, b->weights + at, b->bias, b->y, b->scratch);
             took[i] += tide_clock_ns() - begin;
             read[i] += weight_bytes(&p);
             at += tide_aligned(weight_bytes(&p));

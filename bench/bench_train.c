@@ -214,7 +214,7 @@ enum { SHAPES = 12, TRIES = 2 };
 
 struct peak {
     struct tide_product products[SHAPES];
-    struct tide_matmuls *matmuls;
+    struct tide_matmuls matmuls;
     float *a, *b, *c;
     char *scratch;
 };
@@ -241,8 +241,6 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     const int64_t in[4] = {C, C, C, H}, out[4] = {3 * C, C, H, C};
     size_t bytes = 0, scratch = 0;
     *p = (struct peak){0};
-    if (tide_matmuls_new(false, &p->matmuls, err))
-        return -1;
     for (int i = 0; i < 4; i++) {
         enum tide_dtype d = b->graph->compute;
         p->products[3 * i] = tide_product(rows, out[i], in[i], false, false, d, d);
@@ -251,7 +249,7 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     }
     for (int i = 0; i < SHAPES; i++) {
         const struct tide_product *x = &p->products[i];
-        scratch = most(scratch, tide_matmuls_scratch(p->matmuls, x));
+        scratch = most(scratch, tide_matmuls_scratch(&p->matmuls, x));
         bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
                                              most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
     }
@@ -271,7 +269,6 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
 
 static void peak_release(struct peak *p)
 {
-    tide_matmuls_free(p->matmuls);
     free(p->a);
     free(p->b);
     free(p->c);
@@ -284,7 +281,7 @@ static double rate_of(struct peak *p, int which, clockid_t clock)
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         double start = now(clock);
-        tide_matmul(p->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
+        tide_matmul(&p->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
         double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
         best = rate > best ? rate : best;
     }

@@ -42,7 +42,7 @@ struct tide_call {
     /* Of kernels. source: of those of in[] that are NULL (tide_op.streams) */
     tide_source *source;
     void *source_context;
-    struct tide_matmuls *matmuls;
+    const struct tide_matmuls *matmuls;
     void *scratch;
     size_t scratch_bytes;
 };

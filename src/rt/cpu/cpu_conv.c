@@ -70,7 +70,7 @@ static struct tide_product product_of(const struct tide_windows *w, int64_t rows
 static bool are_in_place(const struct tide_matmuls *matmuls, const struct tide_windows *w,
                          enum tide_dtype from)
 {
-    return !tide_matmuls_are_reference(matmuls) && tide_windows_fit(tide_tile_kind(from), w);
+    return !matmuls->is_reference && tide_windows_fit(tide_tile_kind(from), w);
 }
 
 /* ---- gathered: of scratch, some windows, the sums of a weight's gradient, and what products need */
@@ -146,7 +146,7 @@ static void gather_rows(void *context, int64_t first, int64_t last)
 }
 
 /* The sum over all rows is f32 until it is whole. */
-static void multiply_gathered(struct tide_matmuls *matmuls, const struct tide_windows *w,
+static void multiply_gathered(const struct tide_matmuls *matmuls, const struct tide_windows *w,
                               const struct tide_operands *o, enum tide_dtype from, char *scratch)
 {
     struct gathering g = {w, o->a, scratch, 0};

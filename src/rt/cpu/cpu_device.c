@@ -15,7 +15,7 @@ enum { MOST_LOSSES = 8, SIZES = 16 };
 
 struct cpu {
     struct tide_device device;
-    struct tide_matmuls *matmuls;
+    struct tide_matmuls matmuls;
 };
 
 /* A launch with its pointers. */
@@ -40,7 +40,7 @@ struct loaded {
 struct tide_arena {
     const struct tide_graph *graph;
     struct tide_graph seen; /* by kernels: the same, with as many rows as there are in the run at hand */
-    struct tide_matmuls *matmuls;
+    struct tide_matmuls matmuls;
     struct tide_pages pages;
     size_t start[TIDE_SECTIONS + 1];
     struct loaded programs[TIDE_PROGRAMS];
@@ -175,7 +175,6 @@ static void give_back(struct tide_arena *a)
 {
     if (!a)
         return;
-    tide_matmuls_free(a->matmuls);
     tide_due_free(a->due);
     tide_pages_release(&a->pages);
     for (int i = 0; i < TIDE_PROGRAMS; i++)
@@ -188,7 +187,7 @@ static void give_back(struct tide_arena *a)
     free(a);
 }
 
-static int fill_arena(struct tide_arena *a, bool is_reference, struct tide_err *err)
+static int fill_arena(struct tide_arena *a, struct tide_err *err)
 {
     a->squares = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->squares);
     a->kept = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->kept);
@@ -200,8 +199,7 @@ static int fill_arena(struct tide_arena *a, bool is_reference, struct tide_err *
     memcpy(a->seen.tensors, a->graph->tensors, (size_t)a->graph->tensor_count * sizeof *a->seen.tensors);
     /* Of the optimizer's state pages are small: it is walked through once a step, for which they do, and they
      * are cleared several times as fast as huge ones. */
-    if (tide_matmuls_new(is_reference, &a->matmuls, err) ||
-        tide_pages_map(&a->pages, a->start[TIDE_SECTIONS], a->start[TIDE_OPTIMIZER], a->start[TIDE_GRADIENTS],
+    if (tide_pages_map(&a->pages, a->start[TIDE_SECTIONS], a->start[TIDE_OPTIMIZER], a->start[TIDE_GRADIENTS],
                        err))
         return -1;
     place_trained(a);
@@ -221,7 +219,8 @@ static int take(struct tide_device *device, const struct tide_graph *graph, cons
     a->training = tide_graph_training(graph);
     for (int i = 0; i < TIDE_SECTIONS; i++)
         a->start[i + 1] = a->start[i] + bytes[i];
-    if (fill_arena(a, tide_matmuls_are_reference(((struct cpu *)device)->matmuls), err)) {
+    a->matmuls = ((struct cpu *)device)->matmuls;
+    if (fill_arena(a, err)) {
         give_back(a);
         return -1;
     }
@@ -280,7 +279,7 @@ static void resolve(struct tide_arena *a, const struct tide_launch *from, struct
 {
     *to = (struct ready){.launch = from};
     to->call = (struct tide_call){.graph = &a->seen,
-                                  .matmuls = a->matmuls,
+                                  .matmuls = &a->matmuls,
                                   .adds = from->adds,
                                   .loss_scale = 1,
                                   .source = ask_source,
@@ -329,7 +328,7 @@ static bool is_enough(const struct tide_arena *a, const struct loaded *p)
         const struct tide_node *node = p->list[i].call.node;
         bool back = l->action == TIDE_RUN_BACKWARD;
         if (node && (back || l->action == TIDE_RUN || l->action == TIDE_RUN_RECOMPUTE) &&
-            tide_cpu_scratch(a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
+            tide_cpu_scratch(&a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
                              back && node->op->is_loss ? TIDE_QUARTERS : 0) > l->scratch_bytes)
             return false;
     }
@@ -510,7 +509,7 @@ static void update(struct tide_arena *a, const struct tide_update_rule *rule)
         step.scale = scale_of(a, rule);
         settle(a);
         tide_due_begin(a->due, &step, step.decay);
-        tide_matmuls_meanwhile(a->matmuls, a->due);
+        a->matmuls.due = a->due;
         return;
     }
     for (int i = 0; i < a->graph->tensor_count; i++) {
@@ -531,24 +530,23 @@ static void nothing_to_wait_for(struct tide_arena *a)
 
 static void free_cpu(struct tide_device *device)
 {
-    tide_matmuls_free(((struct cpu *)device)->matmuls);
     free(device);
 }
 
 static const char *products(const struct tide_device *device, enum tide_dtype from)
 {
-    return tide_matmuls_name(((const struct cpu *)device)->matmuls, from);
+    return tide_matmuls_name(&((const struct cpu *)device)->matmuls, from);
 }
 
 static double peak(struct tide_device *device, enum tide_dtype dtype)
 {
-    return tide_peak(((struct cpu *)device)->matmuls, dtype);
+    return tide_peak(&((struct cpu *)device)->matmuls, dtype);
 }
 
 static size_t scratch(const struct tide_device *device, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction, int quarters)
 {
-    return tide_cpu_scratch(((const struct cpu *)device)->matmuls, graph, node, direction, quarters);
+    return tide_cpu_scratch(&((const struct cpu *)device)->matmuls, graph, node, direction, quarters);
 }
 
 static size_t update_scratch(const struct tide_device *device, const struct tide_graph *graph, int tensor)
@@ -583,11 +581,7 @@ int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, stru
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return tide_err_set(err, "out of memory");
-    cpu->device = functions;
-    if (tide_matmuls_new(is_reference, &cpu->matmuls, err)) {
-        free(cpu);
-        return -1;
-    }
+    *cpu = (struct cpu){.device = functions, .matmuls = {.is_reference = is_reference}};
     *ret_device = &cpu->device;
     return 0;
 }

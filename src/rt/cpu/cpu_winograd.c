@@ -245,7 +245,7 @@ static void convolve_share(void *context, int64_t first, int64_t last)
 static void forward(const struct tide_call *call)
 {
     struct job job = job_of(call->graph, call->node);
-    if (tide_matmuls_are_reference(call->matmuls)) {
+    if (call->matmuls->is_reference) {
         call->node->op->reference_forward(call);
         return;
     }

@@ -2,13 +2,6 @@
 #include "rt/cpu/few.h"
 #include "rt/cpu/tile_products.h"
 
-#include <stdlib.h>
-
-struct tide_matmuls {
-    bool is_reference;
-    struct tide_due *due;
-};
-
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
                                  enum tide_dtype from, enum tide_dtype to)
 {
@@ -37,26 +30,6 @@ void tide_product_stored(struct tide_product *p, enum tide_dtype a_from, enum ti
     p->b_stride = stride_of(p->b_transposed ? p->k : p->n, b_from);
 }
 
-int tide_matmuls_new(bool is_reference, struct tide_matmuls **ret_matmuls, struct tide_err *err)
-{
-    struct tide_matmuls *m = calloc(1, sizeof *m);
-    if (!m)
-        return tide_err_set(err, "out of memory");
-    m->is_reference = is_reference;
-    *ret_matmuls = m;
-    return 0;
-}
-
-void tide_matmuls_free(struct tide_matmuls *m)
-{
-    free(m);
-}
-
-bool tide_matmuls_are_reference(const struct tide_matmuls *m)
-{
-    return m->is_reference;
-}
-
 const char *tide_matmuls_name(const struct tide_matmuls *m, enum tide_dtype from)
 {
     return m->is_reference ? "plain C" : tide_tile_kind(from)->name;
@@ -68,16 +41,6 @@ size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_prod
     return m->is_reference               ? 0
            : tide_few_fits(few, product) ? tide_few_scratch(few, product)
                                          : tide_tiles_scratch(tide_tile_kind(product->from), product);
-}
-
-void tide_matmuls_meanwhile(struct tide_matmuls *m, struct tide_due *due)
-{
-    m->due = due;
-}
-
-struct tide_due *tide_matmuls_due(const struct tide_matmuls *m)
-{
-    return m->due;
 }
 
 /* A number of an operand, as it is multiplied. */
@@ -109,7 +72,7 @@ static void multiply_plainly(const struct tide_product *p, const struct tide_ope
         }
 }
 
-void tide_matmul_operands(struct tide_matmuls *m, const struct tide_product *product,
+void tide_matmul_operands(const struct tide_matmuls *m, const struct tide_product *product,
                           const struct tide_operands *operands, void *scratch)
 {
     const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
@@ -121,8 +84,8 @@ void tide_matmul_operands(struct tide_matmuls *m, const struct tide_product *pro
         tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch, m->due);
 }
 
-void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
-                 const float *bias, void *c, void *scratch)
+void tide_matmul(const struct tide_matmuls *m, const struct tide_product *product, const void *a,
+                 const void *b, const float *bias, void *c, void *scratch)
 {
     tide_matmul_operands(m, product, &(struct tide_operands){a, b, bias, c, NULL}, scratch);
 }

@@ -1,13 +1,12 @@
 /*
  * matmul.h - matrix products, in the best way that this processor has (tile_products.h, processor.h).
  *
- * tide_matmuls_new -> tide_matmuls_scratch() says what a product needs beside its operands ->
- * tide_matmul() as often as needed -> _free. Scratch memory is the caller's; nothing is allocated.
+ * tide_matmuls_scratch() says what a product needs beside its operands -> tide_matmul() as often as needed.
+ * Scratch memory is the caller's; nothing is allocated.
  */
 #ifndef TIDE_MATMUL_H
 #define TIDE_MATMUL_H
 
-#include "base/err.h"
 #include "rt/dtype.h"
 
 #include <stdbool.h>
@@ -34,14 +33,13 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
 /* Says in what types a and b lie in memory, in rows without gaps. */
 void tide_product_stored(struct tide_product *product, enum tide_dtype a_from, enum tide_dtype b_from);
 
-struct tide_matmuls;
 struct tide_due;
 
-/* is_reference: in plain C, sums in f64, which takes a hundred times as long. Caller frees. */
-int tide_matmuls_new(bool is_reference, struct tide_matmuls **ret_matmuls, struct tide_err *err);
-void tide_matmuls_free(struct tide_matmuls *matmuls);
-
-bool tide_matmuls_are_reference(const struct tide_matmuls *matmuls);
+/* How products are done. */
+struct tide_matmuls {
+    bool is_reference;    /* in plain C, sums in f64, which takes a hundred times as long */
+    struct tide_due *due; /* an update of which products do some while they run; NULL: none */
+};
 
 /* What products of that type run in, for people. */
 const char *tide_matmuls_name(const struct tide_matmuls *matmuls, enum tide_dtype from);
@@ -56,16 +54,11 @@ struct tide_operands {
 };
 
 /* scratch is 64-byte aligned. */
-void tide_matmul_operands(struct tide_matmuls *matmuls, const struct tide_product *product,
+void tide_matmul_operands(const struct tide_matmuls *matmuls, const struct tide_product *product,
                           const struct tide_operands *operands, void *scratch);
 
 /* The same where nothing else is added. */
-void tide_matmul(struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
+void tide_matmul(const struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
                  const void *b, const float *bias, void *c, void *scratch);
-
-/* An update (due.h) of which products do some while they run; NULL: none. It must outlive them, or
- * another be given. */
-void tide_matmuls_meanwhile(struct tide_matmuls *matmuls, struct tide_due *due);
-struct tide_due *tide_matmuls_due(const struct tide_matmuls *matmuls);
 
 #endif

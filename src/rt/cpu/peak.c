@@ -9,11 +9,11 @@ enum { SMALL_SIDE = 416, SIDE = 768, TRIES = 4 };
 enum { LONG = 10 * 1000 * 1000 }; /* ns for the small one: nobody wants to wait for the other */
 
 /* The shortest time of a product of square matrices; -1: there is none. */
-static int64_t least_ns(struct tide_matmuls *matmuls, enum tide_dtype dtype, int64_t side, int tries)
+static int64_t least_ns(const struct tide_matmuls *matmuls, enum tide_dtype dtype, int64_t side, int tries)
 {
     struct tide_product product = tide_product(side, side, side, false, false, dtype, dtype);
     size_t matrix = tide_aligned((size_t)(side * side) * sizeof(float));
-    if (tide_matmuls_are_reference(matmuls))
+    if (matmuls->is_reference)
         return -1;
     size_t bytes = 3 * matrix + tide_aligned(tide_matmuls_scratch(matmuls, &product));
     char *room = aligned_alloc(TIDE_ALIGN, bytes);
@@ -36,7 +36,7 @@ static double rate_of(double side, int64_t ns)
     return ns > 0 ? 2.0 * side * side * side / ((double)ns / TIDE_NS_PER_S) : NAN;
 }
 
-double tide_peak(struct tide_matmuls *matmuls, enum tide_dtype dtype)
+double tide_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype)
 {
     int64_t ns = least_ns(matmuls, dtype, SMALL_SIDE, 1);
     if (ns < 0 || ns > LONG)

@@ -9,6 +9,6 @@
 /* Floating-point operations per second of one large product with these threads, the best of a few tries that
  * take tens of milliseconds and 10 MiB together (of a smaller one where that takes long); NAN when it cannot
  * be known. Of products that are a reference it is not asked: they are no ceiling. */
-double tide_peak(struct tide_matmuls *matmuls, enum tide_dtype dtype);
+double tide_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
 
 #endif
