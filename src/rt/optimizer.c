@@ -52,14 +52,6 @@ void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, s
         trained->parts[i] = i < count ? (char *)state + parts[i].offset : NULL;
 }
 
-double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
-                              enum tide_dtype dtype)
-{
-    double numbers = (double)rows * (double)columns;
-    double each = (double)tide_dtype_bytes(dtype) * (optimizer->looks + 1 + optimizer->reads);
-    return numbers * each + 2 * (double)tide_optimizer_state_bytes(optimizer, rows, columns);
-}
-
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *s)
 {
     return (struct tide_factors){.scale = s->scale,

@@ -63,9 +63,6 @@ struct tide_factors {
 
 struct tide_optimizer {
     const char *name;
-    int operations; /* floating-point operations on each number of a parameter, all passes */
-    int reads;      /* of each gradient in a step, */
-    int looks;      /* and of each weight */
     /* Fills parts, offsets aside; returns how many. */
     int (*parts)(int64_t rows, int64_t columns, struct tide_state_part *ret_parts);
     /* What is meant, in f64 on one thread: state is written and rounded, the new weights go to ret_weight as
@@ -89,10 +86,6 @@ size_t tide_optimizer_state_bytes(const struct tide_optimizer *optimizer, int64_
 
 /* Points its parts into a state of so many bytes. */
 void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, struct tide_trained *trained);
-
-/* Bytes of memory that a step reads and writes of a parameter whose weights are of that type. */
-double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
-                              enum tide_dtype dtype);
 
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *step);
 

@@ -85,9 +85,6 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 
 const struct tide_optimizer tide_optimizer_adafactor = {
     .name = "adafactor",
-    .operations = 20,
-    .reads = 3,
-    .looks = 2,
     .parts = parts_of,
     .reference = reference,
 };

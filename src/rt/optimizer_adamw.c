@@ -29,9 +29,6 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 
 const struct tide_optimizer tide_optimizer_adamw = {
     .name = "adamw",
-    .operations = 15,
-    .reads = 1,
-    .looks = 1,
     .parts = parts_of,
     .reference = reference,
 };

@@ -78,9 +78,6 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 
 const struct tide_optimizer tide_optimizer_adamw8 = {
     .name = "adamw8",
-    .operations = 100,
-    .reads = 1,
-    .looks = 1,
     .parts = parts_of,
     .reference = reference,
 };

@@ -21,9 +21,6 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 
 const struct tide_optimizer tide_optimizer_sgd = {
     .name = "sgd",
-    .operations = 6,
-    .reads = 1,
-    .looks = 1,
     .parts = parts_of,
     .reference = reference,
 };

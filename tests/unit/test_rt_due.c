@@ -93,8 +93,13 @@ static void begin(struct trial *t, int round)
     for (int i = 0; i < PARAMETERS; i++) {
         float *at = t->at_once + start_of(i);
         how.decay = shapes[i].decays ? 0.5F : 0;
-        tide_update_adamw(at, at + t->count, at + 2 * t->count, at + 3 * t->count,
-                          shapes[i].rows * shapes[i].columns, &how);
+        struct tide_factors factors = tide_optimizer_factors(&how);
+        struct tide_trained all = {.rows = 1,
+                                   .columns = shapes[i].rows * shapes[i].columns,
+                                   .weight = at,
+                                   .parts = {at + t->count, at + 2 * t->count},
+                                   .gradient = at + 3 * t->count};
+        tide_optimizer_update(&tide_optimizer_adamw, &all, &factors);
     }
 }
 

@@ -428,6 +428,8 @@ static void the_update_is_adamws(void **state)
     static double weight0[COUNT], m0[COUNT], v0[COUNT];
     struct tide_optimizer_step how = {
         .rate = 0.125F, .beta1 = 0.75F, .beta2 = 0.9375F, .epsilon = 0.0078125F};
+    struct tide_trained all = {
+        .rows = 1, .columns = COUNT, .weight = weight, .parts = {m, v}, .gradient = gradient};
     how.decay = 0.5F;
     how.scale = 0.25F;
     tide_threads_set(2);
@@ -436,7 +438,8 @@ static void the_update_is_adamws(void **state)
     for (how.step = 1; how.step <= 3; how.step++) {
         for (int i = 0; i < COUNT; i++)
             gradient[i] = uniform();
-        tide_update_adamw(weight, m, v, gradient, COUNT, &how);
+        struct tide_factors factors = tide_optimizer_factors(&how);
+        tide_optimizer_update(&tide_optimizer_adamw, &all, &factors);
         for (int i = 0; i < COUNT; i++) {
             double g = 0.25 * gradient[i];
             m0[i] = 0.75 * m0[i] + 0.25 * g;

@@ -108,8 +108,12 @@ void tide_due_begin(struct tide_due *d, const struct tide_optimizer_step *how, f
 static void update(const struct tide_due *d, const struct entry *e, int64_t first, int64_t last)
 {
     float *at = e->weight + first * e->each;
-    tide_update_stretch(at, at + d->apart, at + 2 * d->apart, at + 3 * d->apart, (last - first) * e->each,
-                        e->decays ? &d->decaying : &d->plain);
+    struct tide_trained some = {.rows = 1,
+                                .columns = (last - first) * e->each,
+                                .weight = at,
+                                .parts = {at + d->apart, at + 2 * d->apart},
+                                .gradient = at + 3 * d->apart};
+    tide_cpu_adamw.update(&some, e->decays ? &d->decaying : &d->plain, 0, some.columns);
 }
 
 /* A row that was early is so for this once. */

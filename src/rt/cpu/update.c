@@ -121,22 +121,3 @@ double tide_update_squares(const void *numbers, enum tide_dtype dtype, int64_t c
     }
     return sum;
 }
-
-void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                         const struct tide_factors *f)
-{
-    struct tide_trained all = {.rows = 1, .columns = count, .weight = weight, .gradient = gradient};
-    all.parts[0] = m;
-    all.parts[1] = v;
-    tide_cpu_adamw.update(&all, f, 0, count);
-}
-
-void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                       const struct tide_optimizer_step *how)
-{
-    struct tide_factors factors = tide_optimizer_factors(how);
-    struct tide_trained all = {.rows = 1, .columns = count, .weight = weight, .gradient = gradient};
-    all.parts[0] = m;
-    all.parts[1] = v;
-    tide_optimizer_update(&tide_optimizer_adamw, &all, &factors);
-}

@@ -49,12 +49,4 @@ void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct 
 double tide_squares(const void *numbers, enum tide_dtype dtype, int64_t count);
 double tide_update_squares(const void *numbers, enum tide_dtype dtype, int64_t count);
 
-/* On this thread. */
-void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                         const struct tide_factors *factors);
-
-/* On all. */
-void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                       const struct tide_optimizer_step *how);
-
 #endif
