@@ -85,7 +85,7 @@ static void init(void *values)
 {
     struct values *v = values;
     tide_train_values_init(&v->shared);
-    v->grpo.settings = tide_grpo_settings_not_given;
+    tide_settings_clear(tide_grpo_settings, &v->grpo.settings);
     v->timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS;
 }
 

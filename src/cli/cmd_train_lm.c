@@ -62,7 +62,7 @@ static void init(void *values)
 {
     struct values *v = values;
     tide_train_values_init(&v->shared);
-    v->lm.settings = (struct tide_lm_settings){TIDE_NOT_GIVEN, TIDE_NOT_GIVEN, TIDE_NOT_GIVEN};
+    tide_settings_clear(tide_lm_settings, &v->lm.settings);
 }
 
 struct tide_task *tide_train_lm_make(void *values, struct tide_err *err)

@@ -69,7 +69,7 @@ static void init(void *values)
     struct values *v = values;
     tide_train_values_init(&v->shared);
     v->shared.eval_every = v->shared.save_every = 50;
-    v->selfplay.settings = tide_selfplay_settings_not_given;
+    tide_settings_clear(tide_selfplay_settings, &v->selfplay.settings);
 }
 
 struct tide_task *tide_train_selfplay_make(void *values, struct tide_err *err)

@@ -77,11 +77,12 @@ const struct tide_option tide_train_shared[] = {
 void tide_train_values_init(struct tide_train_values *values)
 {
     *values = (struct tide_train_values){
-        .train = {.settings = tide_train_settings_not_given, .threads = TIDE_NOT_GIVEN},
+        .train = {.threads = TIDE_NOT_GIVEN},
         .eval_every = 500,
         .save_every = 1000,
         .keep = 2,
     };
+    tide_settings_clear(tide_train_settings, &values->train.settings);
 }
 
 /* ---- being told to stop */

@@ -27,7 +27,6 @@ struct tide_grpo_settings {
 };
 
 extern const struct tide_setting tide_grpo_settings[];
-extern const struct tide_grpo_settings tide_grpo_settings_not_given;
 
 struct tide_grpo_options {
     struct tide_grpo_settings settings;

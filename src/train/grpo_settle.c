@@ -33,20 +33,6 @@ const struct tide_setting tide_grpo_settings[] = {
     {0},
 };
 
-const struct tide_grpo_settings tide_grpo_settings_not_given = {
-    .prompts = TIDE_NOT_GIVEN,
-    .group = TIDE_NOT_GIVEN,
-    .new_tokens = TIDE_NOT_GIVEN,
-    .epochs = TIDE_NOT_GIVEN,
-    .micro_batch = TIDE_NOT_GIVEN,
-    .top_k = TIDE_NOT_GIVEN,
-    .temperature = TIDE_NOT_GIVEN,
-    .top_p = TIDE_NOT_GIVEN,
-    .epsilon = TIDE_NOT_GIVEN,
-    .epsilon_high = TIDE_NOT_GIVEN,
-    .beta = TIDE_NOT_GIVEN,
-};
-
 /* What the model is from: what is resumed, or the model to begin with. */
 static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, struct tide_err *err)
 {

@@ -53,26 +53,6 @@ const struct tide_setting tide_selfplay_settings[] = {
     {0},
 };
 
-const struct tide_selfplay_settings tide_selfplay_settings_not_given = {
-    .board = TIDE_NOT_GIVEN,
-    .exact = TIDE_NOT_GIVEN,
-    .games = TIDE_NOT_GIVEN,
-    .simulations = TIDE_NOT_GIVEN,
-    .replay = TIDE_NOT_GIVEN,
-    .batch = TIDE_NOT_GIVEN,
-    .positions = TIDE_NOT_GIVEN,
-    .reuse = TIDE_NOT_GIVEN,
-    .sampled_plies = TIDE_NOT_GIVEN,
-    .children = TIDE_NOT_GIVEN,
-    .cache_bytes = TIDE_NOT_GIVEN,
-    .match_games = TIDE_NOT_GIVEN,
-    .exploration = TIDE_NOT_GIVEN,
-    .noise_alpha = TIDE_NOT_GIVEN,
-    .noise_share = TIDE_NOT_GIVEN,
-    .openings = TIDE_NOT_GIVEN,
-    .value_weight = TIDE_NOT_GIVEN,
-};
-
 enum {
     LOSS,
     POLICY_LOSS,

@@ -25,7 +25,6 @@ struct tide_selfplay_settings {
 
 extern const char *const tide_selfplay_games[];
 extern const struct tide_setting tide_selfplay_settings[];
-extern const struct tide_selfplay_settings tide_selfplay_settings_not_given;
 
 struct tide_selfplay_options {
     struct tide_selfplay_settings settings;

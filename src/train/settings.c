@@ -31,17 +31,6 @@ const struct tide_setting tide_train_settings[] = {
     {0},
 };
 
-const struct tide_train_settings tide_train_settings_not_given = {
-    .steps = TIDE_NOT_GIVEN,
-    .seed = TIDE_NOT_GIVEN,
-    .warmup = TIDE_NOT_GIVEN,
-    .rate = TIDE_NOT_GIVEN,
-    .weight_decay = TIDE_NOT_GIVEN,
-    .clip = TIDE_NOT_GIVEN,
-    .dtype = (enum tide_dtype)TIDE_NOT_GIVEN,
-    .stored = (enum tide_dtype)TIDE_NOT_GIVEN,
-};
-
 const struct tide_setting *tide_task_settings(const char *task)
 {
     static const struct {
@@ -192,92 +181,70 @@ static int read_setting(const struct tide_setting *s, const json_t *json, void *
     }
 }
 
-static size_t size_of(const struct tide_setting *s)
-{
-    switch (s->kind) {
-    case TIDE_SETTING_REAL:
-        return sizeof(double);
-    case TIDE_SETTING_CHOICE:
-        return sizeof(const char *);
-    case TIDE_SETTING_DTYPE:
-        return sizeof(enum tide_dtype);
-    case TIDE_SETTING_OPTIMIZER:
-        return sizeof(const struct tide_optimizer *);
-    case TIDE_SETTING_PATH:
-        return TIDE_SETTING_PATH_BYTES;
-    default:
-        return sizeof(int64_t);
-    }
-}
-
 union value {
     int64_t count;
     double real;
     const void *pointer;
     enum tide_dtype dtype;
-    char path[TIDE_SETTING_PATH_BYTES];
+    char text;
 };
 
-static void set_not_given(const struct tide_setting *s, union value *ret)
+/* Of each kind: its bytes, and those of its first bytes that say it was not given. */
+static const struct {
+    size_t bytes, telling;
+    union value not_given;
+} kinds[] = {
+    [TIDE_SETTING_COUNT] = {sizeof(int64_t), sizeof(int64_t), {.count = TIDE_NOT_GIVEN}},
+    [TIDE_SETTING_SEED] = {sizeof(int64_t), sizeof(int64_t), {.count = TIDE_NOT_GIVEN}},
+    [TIDE_SETTING_REAL] = {sizeof(double), sizeof(double), {.real = TIDE_NOT_GIVEN}},
+    [TIDE_SETTING_CHOICE] = {sizeof(char *), sizeof(char *), {.pointer = NULL}},
+    [TIDE_SETTING_DTYPE] = {sizeof(enum tide_dtype),
+                            sizeof(enum tide_dtype),
+                            {.dtype = (enum tide_dtype)TIDE_NOT_GIVEN}},
+    [TIDE_SETTING_OPTIMIZER] = {sizeof(void *), sizeof(void *), {.pointer = NULL}},
+    [TIDE_SETTING_PATH] = {TIDE_SETTING_PATH_BYTES, 1, {.text = '\0'}},
+};
+
+static void clear(const struct tide_setting *s, void *value)
 {
-    switch (s->kind) {
-    case TIDE_SETTING_REAL:
-        ret->real = TIDE_NOT_GIVEN;
-        break;
-    case TIDE_SETTING_CHOICE:
-    case TIDE_SETTING_OPTIMIZER:
-        ret->pointer = NULL;
-        break;
-    case TIDE_SETTING_DTYPE:
-        ret->dtype = (enum tide_dtype)TIDE_NOT_GIVEN;
-        break;
-    case TIDE_SETTING_PATH:
-        ret->path[0] = '\0';
-        break;
-    default:
-        ret->count = TIDE_NOT_GIVEN;
-    }
+    memcpy(value, &kinds[s->kind].not_given, kinds[s->kind].telling);
 }
 
 int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
                        struct tide_err *err)
 {
     for (const struct tide_setting *s = table; s->name; s++) {
-        union value value;
+        union {
+            union value one;
+            char path[TIDE_SETTING_PATH_BYTES];
+        } value;
         const json_t *json = json_object_get(root, s->name);
         if (!json && s->optional)
-            set_not_given(s, &value);
+            clear(s, &value);
         else if (read_setting(s, json, &value, err))
             return -1;
         if (values)
-            memcpy((char *)values + s->offset, &value, size_of(s));
+            memcpy((char *)values + s->offset, &value, kinds[s->kind].bytes);
     }
     return 0;
 }
 
 /* ---- settling */
 
+void tide_settings_clear(const struct tide_setting *table, void *values)
+{
+    for (const struct tide_setting *s = table; s->name; s++)
+        clear(s, (char *)values + s->offset);
+}
+
 static bool is_given(const struct tide_setting *s, const void *value)
 {
-    switch (s->kind) {
-    case TIDE_SETTING_REAL:
-        return *(const double *)value >= 0;
-    case TIDE_SETTING_CHOICE:
-        return *(const char *const *)value;
-    case TIDE_SETTING_DTYPE:
-        return (int)*(const enum tide_dtype *)value != TIDE_NOT_GIVEN;
-    case TIDE_SETTING_OPTIMIZER:
-        return *(const struct tide_optimizer *const *)value;
-    case TIDE_SETTING_PATH:
-        return *(const char *)value;
-    default:
-        return *(const int64_t *)value != TIDE_NOT_GIVEN;
-    }
+    return memcmp(value, &kinds[s->kind].not_given, kinds[s->kind].telling) != 0;
 }
 
 void tide_settings_take(const struct tide_setting *table, void *values, const void *from)
 {
     for (const struct tide_setting *s = table; s->name; s++)
         if (!is_given(s, (char *)values + s->offset))
-            memcpy((char *)values + s->offset, (const char *)from + s->offset, size_of(s));
+            memcpy((char *)values + s->offset, (const char *)from + s->offset, kinds[s->kind].bytes);
 }

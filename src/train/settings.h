@@ -48,10 +48,12 @@ struct tide_train_settings {
 };
 
 extern const struct tide_setting tide_train_settings[];
-extern const struct tide_train_settings tide_train_settings_not_given;
 
 /* The table of a task; NULL: there is no such task. */
 const struct tide_setting *tide_task_settings(const char *task);
+
+/* Nothing is given. */
+void tide_settings_clear(const struct tide_setting *table, void *values);
 
 void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json);
 

@@ -91,7 +91,7 @@ static int begin_with_model(const struct tide_trainer *t, struct tide_err *err)
 /* What was not given: as the run that goes on had it. */
 static int take_resumed(struct tide_trainer *t, struct tide_err *err)
 {
-    struct tide_train_settings *settings = &t->options.settings, train = tide_train_settings_not_given;
+    struct tide_train_settings *settings = &t->options.settings, train;
     _Alignas(16) char own[OWN_SETTINGS];
     const struct tide_setting *table = tide_task_settings(t->task->kind->name);
     struct tide_checkpoint_state state = {.task = t->task->kind->name, .train = &train, .own = own};

@@ -32,7 +32,7 @@ static void read_weights(const char *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_gpt_config config;
-    struct tide_train_settings train = tide_train_settings_not_given;
+    struct tide_train_settings train = {0};
     struct tide_lm_settings own = {0};
     struct tide_checkpoint_state state = {.task = "lm", .train = &train, .own = &own};
     struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];

@@ -152,7 +152,7 @@ static int64_t found_step(void)
 {
     char path[PATH_MAX];
     struct tide_err err;
-    struct tide_train_settings train = tide_train_settings_not_given;
+    struct tide_train_settings train = {0};
     struct tide_lm_settings own;
     struct tide_checkpoint_state state = {.task = "lm", .train = &train, .own = &own};
     int status = tide_checkpoint_find(w.dir, path, sizeof path, &err);
