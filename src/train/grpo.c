@@ -88,7 +88,7 @@ static int open_rewarder(struct tide_grpo *g, struct tide_err *err)
     const struct tide_grpo_options *o = &g->options;
     struct tide_reward_command how = {
         .command = o->reward, .timeout_ms = o->reward_timeout_ms, .most = o->settings.group, .say = o->say};
-    return o->reward ? tide_rewarder_command(&how, &g->rewarder, err) : tide_rewarder_sums(&g->rewarder, err);
+    return o->reward ? tide_rewarder_command(&how, &g->rewarder, err) : 0;
 }
 
 static int refuse_later_reference(const char *resumed, struct tide_err *err)
@@ -263,8 +263,11 @@ static int ask(struct tide_grpo *g, int64_t step, struct tide_err *err)
         size_t at = 0;
         for (int64_t k = 0; k < group; k++)
             at = put_text(g, i * group + k, at, &g->texts[k]);
-        if (tide_prompts_read(g->prompts, (uint64_t)((step - 1) * prompts + i), &p, err) ||
-            tide_rewarder_ask(g->rewarder, &p, g->texts, group, g->group_rewards, err))
+        if (tide_prompts_read(g->prompts, (uint64_t)((step - 1) * prompts + i), &p, err))
+            return -1;
+        if (!g->rewarder)
+            tide_rewards_of_sums(&p, g->texts, group, g->group_rewards);
+        else if (tide_rewarder_ask(g->rewarder, &p, g->texts, group, g->group_rewards, err))
             return -1;
         for (int64_t k = 0; k < group; k++)
             g->rewards[i * group + k] = (double)g->group_rewards[k];

@@ -42,7 +42,7 @@ struct tide_grpo {
     int32_t end;            /* -1: none */
     struct tide_data *sums; /* NULL: prompts are a file's */
     struct tide_prompts *prompts;
-    struct tide_rewarder *rewarder;
+    struct tide_rewarder *rewarder; /* NULL: of sums */
     struct tide_streamed *streamed; /* NULL: there is no reference, or it is the model without adapters */
     int reference_fd;               /* of one without a name; -1: none */
     int64_t sequences, prompt_most; /* of a step; tokens of the longest prompt */

@@ -1,12 +1,12 @@
 /*
- * reward_process.c - see reward_process.h.
+ * reward_process.c - the process of a command that gives rewards, and its three pipes: see rewards.h.
  *
  * Our ends of the pipes never block; one loop serves all three until the question is written and the answer
  * is there. So a command may answer before it has read everything, and may write as much as it likes to its
  * standard error. The deadline counts only when neither question nor answer moved: a program that was stopped
  * and continued finds an answer that came meanwhile.
  */
-#include "train/reward_process.h"
+#include "train/rewards.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -39,7 +39,7 @@ enum {
     NOT_FOUND = 127
 };
 
-struct tide_reward_process {
+struct tide_rewarder {
     int64_t timeout_ns, most;
     void (*say)(void *context, const char *line);
     void *context;
@@ -128,7 +128,7 @@ static int make_pipe(bool we_write, int *ret_ours, int *ret_theirs)
 }
 
 /* In the command's group: kills it when nobody has our end of the pipe any more, whatever ended us. */
-static int start_guard(struct tide_reward_process *p)
+static int start_guard(struct tide_rewarder *p)
 {
     int theirs = -1;
     int error = make_pipe(true, &p->lifeline, &theirs);
@@ -138,7 +138,7 @@ static int start_guard(struct tide_reward_process *p)
     return error;
 }
 
-static int start(struct tide_reward_process *p, const char *command)
+static int start(struct tide_rewarder *p, const char *command)
 {
     int theirs[3] = {-1, -1, -1};
     int error = make_pipe(true, &p->in, &theirs[0]);
@@ -157,10 +157,10 @@ static int start(struct tide_reward_process *p, const char *command)
     return start_guard(p);
 }
 
-int tide_reward_process_start(const struct tide_reward_command *how, struct tide_reward_process **ret_process,
-                              struct tide_err *err)
+int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rewarder **ret_rewarder,
+                          struct tide_err *err)
 {
-    struct tide_reward_process *p = calloc(1, sizeof *p);
+    struct tide_rewarder *p = calloc(1, sizeof *p);
     if (!p)
         return tide_err_set(err, "out of memory");
     p->timeout_ns = how->timeout_ms * TIDE_NS_PER_MS;
@@ -174,14 +174,14 @@ int tide_reward_process_start(const struct tide_reward_command *how, struct tide
     int error = p->answer ? start(p, how->command) : ENOMEM;
     if (error) {
         tide_err_set(err, "cannot start the reward command '%s': %s", p->shown, strerror(error));
-        tide_reward_process_free(p);
+        tide_rewarder_free(p);
         return -1;
     }
-    *ret_process = p;
+    *ret_rewarder = p;
     return 0;
 }
 
-size_t tide_reward_process_bytes(const struct tide_reward_process *p)
+size_t tide_rewarder_bytes(const struct tide_rewarder *p)
 {
     return sizeof *p + p->answer_room;
 }
@@ -189,7 +189,7 @@ size_t tide_reward_process_bytes(const struct tide_reward_process *p)
 /* ---- its end */
 
 /* Whether it has ended; it stays to be waited for, so that its group's number is nobody else's. */
-static bool has_ended(const struct tide_reward_process *p)
+static bool has_ended(const struct tide_rewarder *p)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == p->pid;
@@ -205,7 +205,7 @@ static int wait_to_end(pid_t *pid)
 }
 
 /* Kills what is left of the group and takes its end; the status is as waitpid has it. */
-static int put_down(struct tide_reward_process *p)
+static int put_down(struct tide_rewarder *p)
 {
     if (!p->pid)
         return 0;
@@ -239,7 +239,7 @@ static size_t count_of(const char *text, size_t len, const char *these)
     return count;
 }
 
-static void end_line(struct tide_reward_process *p)
+static void end_line(struct tide_rewarder *p)
 {
     size_t len = p->line_len;
     p->line_len = 0;
@@ -254,7 +254,7 @@ static void end_line(struct tide_reward_process *p)
         p->say(p->context, TIDE_ESCAPED(p->line, len, 4 * LINE + 1));
 }
 
-static void take_errors(struct tide_reward_process *p, const char *bytes, size_t count)
+static void take_errors(struct tide_rewarder *p, const char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         bool ends = bytes[i] == '\n' || bytes[i] == '\r'; /* progress bars go back */
@@ -266,7 +266,7 @@ static void take_errors(struct tide_reward_process *p, const char *bytes, size_t
 }
 
 /* What is there now, a bounded part of it. */
-static void read_errors(struct tide_reward_process *p)
+static void read_errors(struct tide_rewarder *p)
 {
     char bytes[4096];
     for (int i = 0; i < 16 && p->err >= 0; i++) {
@@ -284,8 +284,8 @@ static void read_errors(struct tide_reward_process *p)
 
 /* Puts it down. The command is the subject of the sentence. */
 static int __attribute__((format(printf, 4, 5)))
-fault(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err,
-      const char *format, ...)
+fault(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err, const char *format,
+      ...)
 {
     char what[sizeof err->text], about[40] = "";
     va_list args;
@@ -298,7 +298,7 @@ fault(struct tide_reward_process *p, const struct tide_prompt *prompt, struct ti
     return tide_err_set(err, "the reward command '%s'%s %s", p->shown, about, what);
 }
 
-static int refuse_dead(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err)
+static int refuse_dead(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err)
 {
     char said[LAST_LINES * sizeof *p->last + 16] = "";
     read_errors(p);
@@ -318,21 +318,20 @@ static int refuse_dead(struct tide_reward_process *p, const struct tide_prompt *
                : tide_err_hint(err, "it must keep running until its standard input ends");
 }
 
-static int refuse_late(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err)
+static int refuse_late(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err)
 {
     fault(p, prompt, err, "gave no answer in %g s", (double)p->timeout_ns / TIDE_NS_PER_S);
     return tide_err_hint(
         err, "each answer is one line, which must be flushed; --reward-timeout sets a longer time");
 }
 
-static int refuse_closed(struct tide_reward_process *p, const struct tide_prompt *prompt,
-                         struct tide_err *err)
+static int refuse_closed(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err)
 {
     fault(p, prompt, err, "closed its standard %s", p->out < 0 ? "output" : "input");
     return tide_err_hint(err, "it must read a line and write a line until its standard input ends");
 }
 
-static int refuse_unasked(struct tide_reward_process *p, const struct tide_prompt *prompt, const char *text,
+static int refuse_unasked(struct tide_rewarder *p, const struct tide_prompt *prompt, const char *text,
                           size_t len, struct tide_err *err)
 {
     len -= len && text[len - 1] == '\n';
@@ -341,7 +340,7 @@ static int refuse_unasked(struct tide_reward_process *p, const struct tide_promp
     return tide_err_hint(err, "it must write one line for each line that it reads, and nothing else");
 }
 
-static int refuse_long(struct tide_reward_process *p, const struct tide_prompt *prompt, struct tide_err *err)
+static int refuse_long(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err)
 {
     fault(p, prompt, err, "answered with a line of more than %zu bytes", p->answer_room - 2);
     return tide_err_hint(err, "an answer is a line of numbers, like [1, 0.5]");
@@ -366,7 +365,7 @@ static ssize_t write_quietly(int fd, const char *bytes, size_t count)
     return put;
 }
 
-static bool has_piece(struct tide_reward_process *p, struct tide_reward_question *question)
+static bool has_piece(struct tide_rewarder *p, struct tide_reward_question *question)
 {
     if (p->piece_at == p->piece_len) {
         p->piece_at = 0;
@@ -376,7 +375,7 @@ static bool has_piece(struct tide_reward_process *p, struct tide_reward_question
 }
 
 /* As much of the question as goes now; whether any did. */
-static bool write_question(struct tide_reward_process *p, struct tide_reward_question *question)
+static bool write_question(struct tide_rewarder *p, struct tide_reward_question *question)
 {
     bool moved = false;
     while (p->in >= 0 && has_piece(p, question)) {
@@ -392,7 +391,7 @@ static bool write_question(struct tide_reward_process *p, struct tide_reward_que
 }
 
 /* As much of the answer as is there now; whether any was. */
-static bool read_answer(struct tide_reward_process *p)
+static bool read_answer(struct tide_rewarder *p)
 {
     bool moved = false;
     while (p->out >= 0 && p->answer_len < p->answer_room - 1) {
@@ -408,7 +407,7 @@ static bool read_answer(struct tide_reward_process *p)
 }
 
 /* Waits until something can be done, or so long. */
-static void wait_for(struct tide_reward_process *p, bool writing, int64_t ns)
+static void wait_for(struct tide_rewarder *p, bool writing, int64_t ns)
 {
     struct pollfd fds[] = {{.fd = p->out, .events = POLLIN},
                            {.fd = p->err, .events = POLLIN},
@@ -421,8 +420,7 @@ static void wait_for(struct tide_reward_process *p, bool writing, int64_t ns)
 }
 
 /* Until the question is written and a line is there. */
-static int exchange(struct tide_reward_process *p, struct tide_reward_question *question,
-                    struct tide_err *err)
+static int exchange(struct tide_rewarder *p, struct tide_reward_question *question, struct tide_err *err)
 {
     const struct tide_prompt *prompt = question->prompt;
     int64_t deadline = tide_clock_ns() + p->timeout_ns, closed_at = 0;
@@ -448,7 +446,7 @@ static int exchange(struct tide_reward_process *p, struct tide_reward_question *
     }
 }
 
-int tide_reward_process_check(struct tide_reward_process *p, struct tide_err *err)
+int tide_rewarder_check(struct tide_rewarder *p, struct tide_err *err)
 {
     if (!p->pid)
         return tide_err_set(err, "the reward command '%s' has ended", p->shown);
@@ -459,14 +457,14 @@ int tide_reward_process_check(struct tide_reward_process *p, struct tide_err *er
     return has_ended(p) ? refuse_dead(p, NULL, err) : 0;
 }
 
-int tide_reward_process_ask(struct tide_reward_process *p, const struct tide_prompt *prompt,
-                            const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
-                            struct tide_err *err)
+int tide_rewarder_ask(struct tide_rewarder *p, const struct tide_prompt *prompt,
+                      const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
+                      struct tide_err *err)
 {
     struct tide_reward_question question = {prompt, completions, count, 0, 0, 0};
     struct tide_err why;
     TIDE_CHECK(count, <=, p->most);
-    if (tide_reward_process_check(p, err) || exchange(p, &question, err))
+    if (tide_rewarder_check(p, err) || exchange(p, &question, err))
         return -1;
     char *end = memchr(p->answer, '\n', p->answer_len);
     size_t len = (size_t)(end - p->answer), more = p->answer_len - len - 1;
@@ -480,7 +478,7 @@ int tide_reward_process_ask(struct tide_reward_process *p, const struct tide_pro
 
 /* ---- the end */
 
-void tide_reward_process_free(struct tide_reward_process *p)
+void tide_rewarder_free(struct tide_rewarder *p)
 {
     if (!p)
         return;

@@ -18,8 +18,8 @@
  * freeing it calls tide_rewards_abandon() first; of one that is killed, a guard in the group, a shell, kills
  * the group.
  *
- * tide_rewarder_command or _sums -> _check and _ask -> _free. Memory is taken when it is made,
- * tide_rewarder_bytes() in all, and does not grow. One thread at a time.
+ * tide_rewarder_command -> _check and _ask -> _free. Memory is taken when it is made, tide_rewarder_bytes()
+ * in all, and does not grow. One thread at a time. After a fault what is asked of it is refused.
  */
 #ifndef TIDE_REWARDS_H
 #define TIDE_REWARDS_H
@@ -52,10 +52,6 @@ struct tide_rewarder;
 int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rewarder **ret_rewarder,
                           struct tide_err *err);
 
-/* 1 for the right answer to "07+85=", less than half for any other: by how many of its symbols are
- * right. */
-int tide_rewarder_sums(struct tide_rewarder **ret_rewarder, struct tide_err *err);
-
 void tide_rewarder_free(struct tide_rewarder *rewarder);
 
 /* Kills the command that was started last, if it is there, with its group. For a handler of signals. */
@@ -70,5 +66,10 @@ int tide_rewarder_check(struct tide_rewarder *rewarder, struct tide_err *err);
 int tide_rewarder_ask(struct tide_rewarder *rewarder, const struct tide_prompt *prompt,
                       const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
                       struct tide_err *err);
+
+/* Of sums: 1 for the right answer to "07+85=", less than half for any other: by how many of its symbols are
+ * right. */
+void tide_rewards_of_sums(const struct tide_prompt *prompt, const struct tide_completion_text *completions,
+                          int64_t count, float *ret_rewards);
 
 #endif
