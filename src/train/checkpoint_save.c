@@ -20,6 +20,7 @@ struct saving {
     const struct tide_checkpoint_state *state;
     tide_checkpoint_writer *write;
     void *context;
+    enum tide_checkpoint_file file; /* that is written */
     struct tide_checkpoint_part parts[TIDE_CHECKPOINT_FILES];
 };
 
@@ -140,22 +141,10 @@ static int enter(const char *dir, int *ret_folder, struct tide_err *err)
 
 /* ---- files */
 
-static bool weight_at(void *context, int index, struct tide_safetensor_source *ret_source)
+static bool tensor_at(void *context, int index, struct tide_safetensor_source *ret_source)
 {
     const struct saving *s = context;
-    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_MODEL, index, ret_source);
-}
-
-static bool adapter_at(void *context, int index, struct tide_safetensor_source *ret_source)
-{
-    const struct saving *s = context;
-    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_ADAPTERS, index, ret_source);
-}
-
-static bool state_at(void *context, int index, struct tide_safetensor_source *ret_source)
-{
-    const struct saving *s = context;
-    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_OPTIMIZER, index, ret_source);
+    return tide_checkpoint_tensor(s->graph, s->machine, s->file, index, ret_source);
 }
 
 static void read_data(void *context, const struct tide_safetensor_source *source, size_t at, void *to,
@@ -204,19 +193,14 @@ static bool is_wanted(const struct saving *s, int part)
     }
 }
 
-static void write_part(struct saving *s, int part, struct tide_durable *file)
+static void write_part(struct saving *s, enum tide_checkpoint_file part, struct tide_durable *file)
 {
-    static const char *const metadata[] = {"format", "pt", NULL};
-    int tensors = tide_checkpoint_tensors(s->graph);
     switch (part) {
     case TIDE_CHECKPOINT_MODEL:
-        tide_safetensors_write(file, tensors, weight_at, read_data, s, metadata);
-        break;
     case TIDE_CHECKPOINT_ADAPTERS:
-        tide_safetensors_write(file, tensors, adapter_at, read_data, s, metadata);
-        break;
     case TIDE_CHECKPOINT_OPTIMIZER:
-        tide_safetensors_write(file, tensors, state_at, read_data, s, metadata);
+        s->file = part;
+        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), tensor_at, read_data, s);
         break;
     case TIDE_CHECKPOINT_STATE:
         write_state(s, file->out);

@@ -115,21 +115,6 @@ static int check_cover(struct tide_safetensors *file, size_t data_at, struct tid
     return 0;
 }
 
-static void take_metadata(struct tide_safetensors *file, json_t *metadata)
-{
-    const char *key;
-    json_t *value;
-    size_t used = 0;
-    json_object_foreach(metadata, key, value)
-    {
-        const char *text = json_string_value(value);
-        size_t need = text ? strlen(key) + strlen(text) + 2 : 0;
-        if (!text || strpbrk(key, "=\n") || strchr(text, '\n') || used + need >= sizeof file->metadata)
-            continue;
-        used += (size_t)snprintf(file->metadata + used, sizeof file->metadata - used, "%s=%s\n", key, text);
-    }
-}
-
 static int take_header(struct tide_safetensors *file, json_t *root, size_t data_at, struct tide_err *err)
 {
     const char *name;
@@ -142,10 +127,8 @@ static int take_header(struct tide_safetensors *file, json_t *root, size_t data_
         return tide_err_set(err, "out of memory");
     json_object_foreach(root, name, entry)
     {
-        if (!strcmp(name, "__metadata__")) {
-            take_metadata(file, entry);
+        if (!strcmp(name, "__metadata__"))
             continue;
-        }
         if (take_tensor(&file->tensors[file->count], name, entry, data_at, file->size - data_at, err))
             return -1;
         file->count++;
@@ -369,24 +352,6 @@ struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor
     return some;
 }
 
-int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size)
-{
-    size_t len = strlen(key);
-    for (const char *line = file->metadata; *line;) {
-        const char *end = strchr(line, '\n');
-        if (!strncmp(line, key, len) && line[len] == '=') {
-            size_t text = (size_t)(end - line) - len - 1;
-            if (text >= size)
-                return -1;
-            memcpy(to, line + len + 1, text);
-            to[text] = '\0';
-            return 0;
-        }
-        line = end + 1;
-    }
-    return -1;
-}
-
 /* ---- writing */
 
 static size_t source_bytes(const struct tide_safetensor_source *t)
@@ -412,20 +377,16 @@ static void describe(struct tide_json *json, const struct tide_safetensor_source
     tide_json_end(json);
 }
 
-static void write_header(FILE *out, int count, tide_safetensor_at *at, void *context,
-                         const char *const *metadata)
+static void write_header(FILE *out, int count, tide_safetensor_at *at, void *context)
 {
     struct tide_json json;
     struct tide_safetensor_source source;
     size_t place = 0;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
-    if (metadata) {
-        tide_json_object(&json, "__metadata__");
-        for (size_t i = 0; metadata[i]; i += 2)
-            tide_json_text(&json, metadata[i], metadata[i + 1]);
-        tide_json_end(&json);
-    }
+    tide_json_object(&json, "__metadata__");
+    tide_json_text(&json, "format", "pt"); /* transformers asks for it */
+    tide_json_end(&json);
     for (int i = 0; i < count; i++)
         if (at(context, i, &source)) {
             describe(&json, &source, place);
@@ -434,12 +395,12 @@ static void write_header(FILE *out, int count, tide_safetensor_at *at, void *con
     tide_json_end(&json);
 }
 
-static size_t header_bytes(int count, tide_safetensor_at *at, void *context, const char *const *metadata)
+static size_t header_bytes(int count, tide_safetensor_at *at, void *context)
 {
     struct tide_durable counter;
     if (tide_durable_open(&counter, -1, NULL))
         return 0;
-    write_header(counter.out, count, at, context, metadata);
+    write_header(counter.out, count, at, context);
     return tide_durable_close(&counter) ? 0 : (size_t)counter.bytes;
 }
 
@@ -455,10 +416,10 @@ static void write_data(struct tide_durable *file, const struct tide_safetensor_s
 }
 
 void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at,
-                            tide_safetensor_read *read, void *context, const char *const *metadata)
+                            tide_safetensor_read *read, void *context)
 {
     struct tide_safetensor_source source;
-    size_t header = header_bytes(count, at, context, metadata);
+    size_t header = header_bytes(count, at, context);
     if (!header) {
         file->error = ENOMEM;
         return;
@@ -467,7 +428,7 @@ void tide_safetensors_write(struct tide_durable *file, int count, tide_safetenso
     size_t padded = (header + 7) / 8 * 8;
     for (int i = 0; i < 8; i++)
         fputc((uint8_t)(padded >> 8 * i), file->out);
-    write_header(file->out, count, at, context, metadata);
+    write_header(file->out, count, at, context);
     for (size_t i = header; i < padded; i++)
         fputc(' ', file->out);
     for (int i = 0; i < count; i++)

@@ -34,7 +34,6 @@ struct tide_safetensors {
     size_t size; /* of all of it */
     struct tide_safetensor *tensors;
     size_t count;
-    char metadata[4096]; /* "key=value\n" ..., as far as it fits */
 };
 
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err);
@@ -62,9 +61,6 @@ int tide_safetensors_read_as(const struct tide_safetensors *file, const struct t
 struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first,
                                             int64_t rows);
 
-/* The value of a key of the metadata; -1 when it is not there or does not fit. */
-int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size);
-
 /* One tensor to be written. */
 struct tide_safetensor_source {
     char name[128];
@@ -83,9 +79,8 @@ typedef void tide_safetensor_read(void *context, const struct tide_safetensor_so
                                   void *to, size_t bytes);
 
 /* read may be NULL where all data is in memory. Each number below count is asked for three times: for the
- * header's length, for the header, for its data. metadata: pairs of key and value, NULL-terminated; may be
- * NULL. Errors stay in the file. */
+ * header's length, for the header, for its data. Errors stay in the file. */
 void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at,
-                            tide_safetensor_read *read, void *context, const char *const *metadata);
+                            tide_safetensor_read *read, void *context);
 
 #endif

@@ -24,8 +24,6 @@ static void read_weights(const char *bytes, size_t size)
             tide_safetensors_read(&file, &file.tensors[i], numbers, &err);
         free(numbers);
     }
-    char value[16];
-    tide_safetensors_metadata(&file, "format", value, sizeof value);
     free(file.tensors);
 }
 

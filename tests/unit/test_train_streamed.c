@@ -94,7 +94,7 @@ static void write_file(const struct tide_graph *graph, enum tide_dtype dtype, co
     unlink(path);
     *w = (struct written){.graph = graph, .dtype = dtype, .left_out = left_out};
     assert_int_equal(tide_durable_open(&file, AT_FDCWD, path), 0);
-    tide_safetensors_write(&file, graph->tensor_count, weight_at, NULL, w, NULL);
+    tide_safetensors_write(&file, graph->tensor_count, weight_at, NULL, w);
     assert_int_equal(tide_durable_close(&file), 0);
     free(w);
 }
