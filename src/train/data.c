@@ -437,38 +437,7 @@ int tide_data_batch(const struct tide_data *d, uint64_t number, bool held_out, i
     return 0;
 }
 
-/* ---- text */
-
 int tide_data_symbol(const struct tide_data *d, int32_t token)
 {
     return token >= 0 && token < d->symbol_count ? d->symbols[token] : -1;
-}
-
-const char *tide_data_text(const struct tide_data *d, int32_t token, char room[static 16], size_t *ret_len)
-{
-    const char *text = d->tokenizer ? tide_tokenizer_text(d->tokenizer, token, ret_len) : NULL;
-    if (text)
-        return text;
-    if (tide_data_symbol(d, token) >= 0) {
-        *ret_len = 1;
-        return (const char *)&d->symbols[token];
-    }
-    *ret_len = (size_t)snprintf(room, 16, "%d ", token);
-    return room;
-}
-
-int64_t tide_data_tokens(const struct tide_data *d, const char *text, int32_t *out, int64_t most,
-                         struct tide_err *err)
-{
-    int64_t count = 0;
-    if (d->kind != TIDE_DATA_TEXT && d->kind != TIDE_DATA_SUMS)
-        return tide_err_set(
-            err, "the model has no symbols to read text with: it knows tokens by their numbers alone");
-    for (; text[count] && count < most; count++) {
-        out[count] = d->token_of[(uint8_t)text[count]];
-        if (out[count] < 0)
-            return tide_err_set(err, "the model does not know the symbol '%s'",
-                                TIDE_ESCAPED(text + count, 1, 16));
-    }
-    return count;
 }

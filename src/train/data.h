@@ -60,15 +60,6 @@ int tide_data_batch(const struct tide_data *data, uint64_t number, bool held_out
 /* The byte that a token stands for; -1: none, or there is no such token. */
 int tide_data_symbol(const struct tide_data *data, int32_t token);
 
-/* The bytes of a token, borrowed, and how many; a number and a space for what has no text, in `room`. */
-const char *tide_data_text(const struct tide_data *data, int32_t token, char room[static 16],
-                           size_t *ret_len);
-
-/* Text as tokens, of text by bytes and of sums. Returns how many, at most `most`; -1 when a symbol is not in
- * the vocabulary. */
-int64_t tide_data_tokens(const struct tide_data *data, const char *text, int32_t *out, int64_t most,
-                         struct tide_err *err);
-
 /* Sums only: prompt number n ("07+85="), of the held-out ones or of the others, and whether an answer is
  * right.
  */

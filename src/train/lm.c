@@ -182,25 +182,10 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     if (tide_data_kind(lm->data) != TIDE_DATA_SUMS)
         return 0;
     tide_phase_begin("sampling");
-    lm->numbers[EXACT].value =
-        tide_sampler_accuracy(lm->sampler, lm->data, last ? MANY_QUESTIONS : SOME_QUESTIONS);
+    lm->numbers[EXACT].value = tide_sampler_accuracy(lm->sampler, lm->data, lm->language.vocabulary,
+                                                     last ? MANY_QUESTIONS : SOME_QUESTIONS);
     tide_phase_end("sampling");
     return 0;
-}
-
-static void show_tokens(const struct lm *lm, const int32_t *tokens, int64_t count, char *out, size_t size)
-{
-    size_t used = 0;
-    for (int64_t i = 0; i < count; i++) {
-        char room[16];
-        size_t len;
-        const char *text = tide_data_text(lm->data, tokens[i], room, &len);
-        if (len >= size - used)
-            break;
-        memcpy(out + used, text, len);
-        used += len;
-    }
-    out[used] = '\0';
 }
 
 /* The beginning of something held out, and how the model goes on from it. */
@@ -217,7 +202,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
         return -1;
     memcpy(tokens, tide_machine_input(machine, lm->gpt.tokens), (size_t)prompt * sizeof *tokens);
     int64_t said = tide_sampler_tokens(lm->sampler, tokens, prompt, &rule, -1, tokens + prompt, SAMPLE);
-    show_tokens(lm, tokens, prompt + said, out, size);
+    tide_vocabulary_show(lm->language.vocabulary, tokens, prompt + said, out, size);
     return 0;
 }
 

@@ -187,31 +187,22 @@ int64_t tide_sampler_tokens(struct tide_sampler *s, const int32_t *prompt, int64
     return made;
 }
 
-static void add_text(char *answer, const struct tide_data *data, int32_t token)
-{
-    char room[16];
-    size_t len, before = strlen(answer);
-    const char *text = tide_data_text(data, token, room, &len);
-    memcpy(answer + before, text, len);
-    answer[before + len] = '\0';
-}
-
-double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *data, int64_t questions)
+double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *data,
+                             const struct tide_vocabulary *vocabulary, int64_t questions)
 {
     enum { LONGEST = 32, ANSWER = 8 };
     struct tide_sample_rule greedy = {.top_p = 1};
     int64_t right = 0;
     int32_t end;
-    TIDE_CHECK(tide_data_tokens(data, "\n", &end, 1, NULL), ==, 1);
+    TIDE_CHECK(tide_vocabulary_tokens(vocabulary, "\n", &end, NULL), ==, 1);
     for (int64_t i = 0; i < questions; i++) {
-        char prompt[LONGEST], answer[16 * ANSWER + 1] = "";
+        char prompt[LONGEST], answer[16 * ANSWER + 1];
         int32_t tokens[LONGEST], made[ANSWER];
         tide_data_question(data, (uint64_t)i, true, prompt, sizeof prompt);
-        int64_t count = tide_data_tokens(data, prompt, tokens, LONGEST, NULL);
+        int64_t count = tide_vocabulary_tokens(vocabulary, prompt, tokens, NULL);
         TIDE_CHECK(count, >, 0);
         int64_t said = tide_sampler_tokens(s, tokens, count, &greedy, end, made, ANSWER);
-        for (int64_t j = 0; j < said; j++)
-            add_text(answer, data, made[j]);
+        tide_vocabulary_show(vocabulary, made, said, answer, sizeof answer);
         right += tide_data_is_right(prompt, answer);
     }
     return questions > 0 ? (double)right / (double)questions : 0;

@@ -15,8 +15,8 @@
 
 #include "rt/cpu/choose.h"
 #include "rt/machine.h"
-#include "train/data.h"
 #include "train/gpt.h"
+#include "train/vocabulary.h"
 
 /* Fills the cache of a slot with the keys and values of tokens at positions 0 to count. */
 void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
@@ -65,6 +65,7 @@ int64_t tide_sampler_tokens(struct tide_sampler *sampler, const int32_t *prompt,
                             const struct tide_sample_rule *rule, int32_t stop, int32_t *out, int64_t most);
 
 /* Sums only: which share of `questions` held-out ones is answered exactly, greedily. */
-double tide_sampler_accuracy(struct tide_sampler *sampler, const struct tide_data *data, int64_t questions);
+double tide_sampler_accuracy(struct tide_sampler *sampler, const struct tide_data *data,
+                             const struct tide_vocabulary *vocabulary, int64_t questions);
 
 #endif

@@ -42,6 +42,18 @@ void tide_vocabulary_write(const struct tide_vocabulary *v, FILE *out)
 
 /* ---- reading */
 
+static struct tide_vocabulary *new_vocabulary(int64_t size, struct tide_err *err)
+{
+    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    if (!v) {
+        tide_err_set(err, "out of memory for the vocabulary");
+        return NULL;
+    }
+    v->size = size;
+    memset(v->token_of, -1, sizeof v->token_of);
+    return v;
+}
+
 static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct tide_err *err)
 {
     size_t count = json_array_size(list);
@@ -96,12 +108,10 @@ static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tid
 int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err)
 {
-    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    struct tide_vocabulary *v = new_vocabulary(size, err);
     if (!v)
-        return tide_err_set(err, "out of memory for the vocabulary");
+        return -1;
     v->kind = TIDE_VOCABULARY_NUMBERS;
-    v->size = size;
-    memset(v->token_of, -1, sizeof v->token_of);
     int status = read_symbols(v, dir, err);
     if (status < 0)
         tide_err_wrap(err, "%s", TIDE_SHOWN(dir, 256));
@@ -136,15 +146,13 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
 int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
                             struct tide_err *err)
 {
-    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    struct tide_vocabulary *v = new_vocabulary(tide_data_vocabulary(data), err);
     if (!v)
-        return tide_err_set(err, "out of memory for the vocabulary");
-    v->size = tide_data_vocabulary(data);
+        return -1;
     v->tokenizer = tide_data_tokenizer(data);
     v->kind = v->tokenizer                               ? TIDE_VOCABULARY_PAIRS
               : tide_data_kind(data) == TIDE_DATA_TOKENS ? TIDE_VOCABULARY_NUMBERS
                                                          : TIDE_VOCABULARY_BYTES;
-    memset(v->token_of, -1, sizeof v->token_of);
     for (int byte; v->kind == TIDE_VOCABULARY_BYTES && v->symbol_count < 256 &&
                    (byte = tide_data_symbol(data, v->symbol_count)) >= 0;) {
         v->token_of[byte] = (int16_t)v->symbol_count;
@@ -157,9 +165,9 @@ int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary
 int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocabulary **ret_vocabulary,
                           struct tide_err *err)
 {
-    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    struct tide_vocabulary *v = new_vocabulary(size, err);
     if (!v)
-        return tide_err_set(err, "out of memory for the vocabulary");
+        return -1;
     if (tide_vocabulary_tokenizer(tokenizer, NULL, size ? size : INT32_MAX, &v->owned, err)) {
         free(v);
         return -1;
@@ -167,7 +175,6 @@ int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocab
     v->kind = TIDE_VOCABULARY_PAIRS;
     v->tokenizer = v->owned;
     v->size = size ? size : tide_tokenizer_size(v->owned);
-    memset(v->token_of, -1, sizeof v->token_of);
     *ret_vocabulary = v;
     return 0;
 }
@@ -221,6 +228,22 @@ const char *tide_vocabulary_text(const struct tide_vocabulary *v, int32_t token,
     }
     *ret_len = (size_t)snprintf(room, 16, "%d ", token);
     return room;
+}
+
+void tide_vocabulary_show(const struct tide_vocabulary *v, const int32_t *tokens, int64_t count, char *out,
+                          size_t size)
+{
+    size_t used = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char room[16];
+        size_t len;
+        const char *text = tide_vocabulary_text(v, tokens[i], room, &len);
+        if (len >= size - used)
+            break;
+        memcpy(out + used, text, len);
+        used += len;
+    }
+    out[used] = '\0';
 }
 
 int32_t tide_vocabulary_end(const struct tide_vocabulary *v)

@@ -53,6 +53,10 @@ enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *voc
 const char *tide_vocabulary_text(const struct tide_vocabulary *vocabulary, int32_t token,
                                  char room[static 16], size_t *ret_len);
 
+/* Those of several, one after another, as far as they fit, and a NUL. */
+void tide_vocabulary_show(const struct tide_vocabulary *vocabulary, const int32_t *tokens, int64_t count,
+                          char *out, size_t size);
+
 /* The token that ends a text, -1: none; and one to begin with where there is no prompt. */
 int32_t tide_vocabulary_end(const struct tide_vocabulary *vocabulary);
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *vocabulary);

@@ -6,6 +6,7 @@
 #include "train/config.h"
 #include "train/data.h"
 #include "train/safetensors.h"
+#include "train/vocabulary.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -245,9 +246,7 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
         for (int row = 0; row < ROWS; row++) {
             char text[SEQUENCE + 1] = "", *line = text;
             for (int i = 0; i < SEQUENCE; i++) {
-                char room[16];
-                size_t len;
-                text[i] = *tide_data_text(data, tokens[row * SEQUENCE + i], room, &len);
+                text[i] = (char)tide_data_symbol(data, tokens[row * SEQUENCE + i]);
                 int32_t wanted = targets[row * SEQUENCE + i];
                 if (wanted >= 0 && i + 1 < SEQUENCE)
                     assert_int_equal(wanted, tokens[row * SEQUENCE + i + 1]);
@@ -303,8 +302,11 @@ static void a_text_is_read_by_its_bytes(void **state)
         }
     }
     struct tide_err err;
-    assert_int_equal(tide_data_tokens(data, "ab", tokens, SEQUENCE, &err), 2);
-    assert_int_equal(tide_data_tokens(data, "abc", tokens, SEQUENCE, &err), -1);
+    struct tide_vocabulary *vocabulary;
+    assert_int_equal(tide_vocabulary_of_data(data, &vocabulary, &err), 0);
+    assert_int_equal(tide_vocabulary_tokens(vocabulary, "ab", tokens, &err), 2);
+    assert_int_equal(tide_vocabulary_tokens(vocabulary, "abc", tokens, &err), -1);
+    tide_vocabulary_free(vocabulary);
     tide_data_free(data);
 }
 
