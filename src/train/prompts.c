@@ -1,5 +1,7 @@
 #include "train/prompts.h"
+#include "base/descriptors.h"
 #include "base/durable.h"
+#include "base/grow.h"
 #include "base/infile.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -26,7 +28,8 @@ struct tide_prompts {
     int fd; /* -1: no file */
     uint64_t file_bytes;
     struct entry *entries;
-    int64_t count, room;
+    int64_t count;
+    size_t room;    /* entries */
     size_t longest; /* of the texts */
     size_t line_room;
     char *line, *text; /* of the prompt that was read last: line_room bytes each */
@@ -194,16 +197,10 @@ static int look_at(const char *line, size_t len, size_t *ret_len, struct tide_er
 
 static int add_entry(struct tide_prompts *p, const struct entry *entry, size_t text_len, struct tide_err *err)
 {
-    if (p->count == p->room) {
-        int64_t room = p->room ? 2 * p->room : 64;
-        struct entry *grown = reallocarray(p->entries, (size_t)room, sizeof *grown);
-        if (!grown)
-            return tide_err_set(err, "out of memory");
-        p->entries = grown;
-        p->room = room;
-    }
     if (p->count == TIDE_PROMPTS_MOST)
         return tide_err_set(err, "it has more than %d prompts", TIDE_PROMPTS_MOST);
+    if (TIDE_GROW(p->entries, p->room, p->count + 1, TIDE_PROMPTS_MOST))
+        return tide_err_set(err, "out of memory");
     p->entries[p->count++] = *entry;
     p->longest = text_len > p->longest ? text_len : p->longest;
     p->line_room = entry->len + 1 > p->line_room ? entry->len + 1 : p->line_room;
@@ -233,14 +230,11 @@ static int take_line(struct tide_prompts *p, const struct tide_buf *line, uint64
     return 0;
 }
 
-/* How many bytes; 0: at the end. -1 with a sentence. */
+/* How many bytes: all, unless it ends before. -1 with a sentence. */
 static ssize_t read_at(const struct tide_prompts *p, char *to, size_t count, uint64_t at,
                        struct tide_err *err)
 {
-    ssize_t got;
-    do
-        got = pread(p->fd, to, count, (off_t)at);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = tide_read_at(p->fd, to, count, at);
     return got < 0 ? tide_err_set(err, "%s: cannot read it: %s", p->shown, strerror(errno)) : got;
 }
 
@@ -286,7 +280,6 @@ static int open_file(struct tide_prompts *p, const char *path, struct tide_err *
     }
     struct entry *fitting = reallocarray(p->entries, (size_t)p->count, sizeof *fitting);
     p->entries = fitting ? fitting : p->entries;
-    p->room = fitting ? p->count : p->room;
     return 0;
 }
 
@@ -362,11 +355,6 @@ size_t tide_prompts_longest(const struct tide_prompts *p)
     return p->longest;
 }
 
-size_t tide_prompts_bytes(const struct tide_prompts *p)
-{
-    return sizeof *p + (size_t)p->room * sizeof *p->entries + 2 * p->line_room;
-}
-
 int tide_prompts_wrap(const struct tide_prompts *p, int64_t line, struct tide_err *err)
 {
     return line ? tide_err_wrap(err, "%s: line %lld", p->shown, (long long)line) : -1;
@@ -386,16 +374,13 @@ static int read_entry(struct tide_prompts *p, const struct entry *e, struct tide
                       struct tide_err *err)
 {
     struct tide_prompt prompt = {.text = p->text, .line = e->line};
-    for (size_t done = 0; done < e->len;) {
-        ssize_t got = read_at(p, p->line + done, e->len - done, e->at + done, err);
-        if (got < 0)
-            return -1;
-        if (!got) {
-            tide_err_set(err, "it was truncated while in use: it had %llu bytes",
-                         (unsigned long long)p->file_bytes);
-            return tide_prompts_wrap(p, e->line, err);
-        }
-        done += (size_t)got;
+    ssize_t got = read_at(p, p->line, e->len, e->at, err);
+    if (got < 0)
+        return -1;
+    if ((size_t)got < e->len) {
+        tide_err_set(err, "it was truncated while in use: it had %llu bytes",
+                     (unsigned long long)p->file_bytes);
+        return tide_prompts_wrap(p, e->line, err);
     }
     if (tide_durable_checksum(0, p->line, e->len) != e->checksum ||
         !find_prompt(p->line, e->len, p->text, &prompt.len)) {

@@ -5,9 +5,9 @@
  * command. Empty lines are passed over. Every line is looked at when the file is opened; a fault is a
  * sentence with the number of its line.
  *
- * Kept in memory: 24 bytes for each line and room for the longest one, tide_prompts_bytes() in all. A line is
- * read when it is asked for, and its checksum compared: a file that was truncated or changed is an error,
- * never another question. After _open nothing is allocated.
+ * Kept in memory: 24 bytes for each line and room for the longest one. A line is read when it is asked for,
+ * and its checksum compared: a file that was truncated or changed is an error, never another question. After
+ * _open nothing is allocated.
  *
  * The order is a function of the seed: every prompt once an epoch, in a new order each, so that a run that is
  * resumed sees what it would have seen.
@@ -49,8 +49,6 @@ void tide_prompts_free(struct tide_prompts *prompts);
 int64_t tide_prompts_count(const struct tide_prompts *prompts);
 /* Of the longest text, in bytes. */
 size_t tide_prompts_longest(const struct tide_prompts *prompts);
-/* What they take in memory. */
-size_t tide_prompts_bytes(const struct tide_prompts *prompts);
 
 /* Prompt number n of the run, from 0: with k prompts in a step, step s has those from s * k on. */
 int tide_prompts_read(struct tide_prompts *prompts, uint64_t number, struct tide_prompt *ret_prompt,
