@@ -7,11 +7,6 @@
 
 enum { RUNE_BYTES = 4 };
 
-void tide_added_init(struct tide_added *a)
-{
-    *a = (struct tide_added){0};
-}
-
 void tide_added_release(struct tide_added *a)
 {
     for (size_t i = 0; i < a->count; i++)

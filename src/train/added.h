@@ -6,7 +6,7 @@
  * word is not found beside a letter, a digit or a mark; one that strips takes the white space before or after
  * it.
  *
- * tide_added_init -> _add for each, then _settle -> _find -> _release. It does not change after _settle.
+ * Zeros -> tide_added_add for each, then _settle -> _find -> _release. It does not change after _settle.
  */
 #ifndef TIDE_ADDED_H
 #define TIDE_ADDED_H
@@ -32,7 +32,6 @@ struct tide_added {
     bool strips_left;  /* one of them does */
 };
 
-void tide_added_init(struct tide_added *added);
 void tide_added_release(struct tide_added *added);
 
 /* Takes a copy of the text. Empty texts are none. 0, or -1: no memory. */

@@ -24,7 +24,8 @@ void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_C
              (long long)step);
 }
 
-int64_t tide_checkpoint_step(const char *name, bool hidden)
+/* The step of a directory with such a name; -1 where it is none. */
+static int64_t step_of(const char *name, bool hidden)
 {
     char expected[TIDE_CHECKPOINT_NAME];
     const char *digits = name + (hidden ? strlen(".step-") : strlen("step-"));
@@ -66,7 +67,7 @@ struct among {
 static bool look_at(void *context, const char *name)
 {
     struct among *a = context;
-    int64_t step = tide_checkpoint_step(name, a->hidden);
+    int64_t step = step_of(name, a->hidden);
     if (step < 0 || step < a->first || step > a->last)
         return true;
     a->count++;

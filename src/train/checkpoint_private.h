@@ -76,9 +76,6 @@ enum { TIDE_CHECKPOINT_NAME = 48 };
 /* "step-NNNNNNNN", or hidden ".step-NNNNNNNN.partial". */
 void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_CHECKPOINT_NAME]);
 
-/* The step of a directory with such a name; -1 where it is none. */
-int64_t tide_checkpoint_step(const char *name, bool hidden);
-
 /* Calls visit() with every name in an open directory but "." and "..", until it returns false. Nothing is
  * allocated: opendir() would take more pages than everything else that saving does. 0, or -1 with errno. */
 int tide_checkpoint_visit(int folder, bool (*visit)(void *context, const char *name), void *context);

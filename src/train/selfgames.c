@@ -3,6 +3,7 @@
 #include "game/cache.h"
 #include "game/opening.h"
 #include "rt/cpu/threads.h"
+#include "rt/dtype.h"
 
 #include <string.h>
 
@@ -49,11 +50,6 @@ struct play {
 
 /* ---- memory */
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static int64_t trees_of(const struct tide_selfgames_rule *rule)
 {
     return rule->games < 2 ? 2 : rule->games;
@@ -66,14 +62,14 @@ static void size_parts(const struct tide_game *game, const struct tide_selfgames
                        size_t ret_bytes[PARTS])
 {
     size_t games = (size_t)rule->games, moves = (size_t)game->moves;
-    ret_bytes[SELF] = aligned(sizeof(struct tide_selfgames));
-    ret_bytes[SLOTS] = aligned(games * sizeof(struct slot));
-    ret_bytes[PAIRS] = aligned((size_t)(trees_of(rule) / 2) * sizeof(struct slot));
-    ret_bytes[ASKING] = aligned(games * sizeof(int32_t));
-    ret_bytes[POSITIONS] = aligned(games * sizeof(struct tide_position));
-    ret_bytes[LOGITS] = aligned(games * moves * sizeof(float));
-    ret_bytes[VALUES] = aligned(games * sizeof(float));
-    ret_bytes[PRIORS] = aligned(games * moves * sizeof(uint16_t));
+    ret_bytes[SELF] = tide_aligned(sizeof(struct tide_selfgames));
+    ret_bytes[SLOTS] = tide_aligned(games * sizeof(struct slot));
+    ret_bytes[PAIRS] = tide_aligned((size_t)(trees_of(rule) / 2) * sizeof(struct slot));
+    ret_bytes[ASKING] = tide_aligned(games * sizeof(int32_t));
+    ret_bytes[POSITIONS] = tide_aligned(games * sizeof(struct tide_position));
+    ret_bytes[LOGITS] = tide_aligned(games * moves * sizeof(float));
+    ret_bytes[VALUES] = tide_aligned(games * sizeof(float));
+    ret_bytes[PRIORS] = tide_aligned(games * moves * sizeof(uint16_t));
 }
 
 struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
@@ -84,8 +80,8 @@ struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
     for (int i = 0; i < PARTS; i++)
         games += parts[i];
     return (struct tide_selfgames_room){
-        .trees = (size_t)trees_of(rule) * aligned(tide_search_bytes(game, rule->children)),
-        .records = aligned((size_t)rule->games * (size_t)game->cells * tide_replay_record_bytes(game)),
+        .trees = (size_t)trees_of(rule) * tide_aligned(tide_search_bytes(game, rule->children)),
+        .records = tide_aligned((size_t)rule->games * (size_t)game->cells * tide_replay_record_bytes(game)),
         .cache = rule->cache_bytes,
         .games = games,
     };
@@ -122,7 +118,7 @@ struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
                                             const struct tide_selfgames_room *room, void *trees,
                                             void *records, void *cache, void *games)
 {
-    size_t parts[PARTS], tree = aligned(tide_search_bytes(game, rule->children)), at = 0;
+    size_t parts[PARTS], tree = tide_aligned(tide_search_bytes(game, rule->children)), at = 0;
     void *start[PARTS];
     size_parts(game, rule, parts);
     for (int i = 0; i < PARTS; at += parts[i++])

@@ -25,12 +25,12 @@ enum { FEWER = 8, MOST_UPDATES = 1 << 24 };
 
 static const double least_alpha = 0.001, most_alpha = 1000; /* of noise that is any */
 
-const char *const tide_selfplay_games[] = {"tictactoe", "connect4", "gomoku", NULL};
+static const char *const known_games[] = {"tictactoe", "connect4", "gomoku", NULL};
 
 #define OF(field) offsetof(struct tide_selfplay_settings, field)
 
 const struct tide_setting tide_selfplay_settings[] = {
-    {"game", TIDE_SETTING_CHOICE, OF(game), 0, 0, tide_selfplay_games, false},
+    {"game", TIDE_SETTING_CHOICE, OF(game), 0, 0, known_games, false},
     {"board", TIDE_SETTING_COUNT, OF(board), 1, TIDE_BOARD_SIDE, NULL, false},
     {"exact", TIDE_SETTING_COUNT, OF(exact), 0, 1, NULL, false},
     {"net", TIDE_SETTING_PATH, OF(net), 0, 0, NULL, false},
@@ -100,7 +100,7 @@ struct selfplay {
 static int settle_game(struct selfplay *p, struct tide_err *err)
 {
     struct tide_selfplay_settings *s = &p->options.settings;
-    s->game = s->game ? s->game : tide_selfplay_games[2];
+    s->game = s->game ? s->game : known_games[2];
     tide_setting_usual(&s->exact, 0);
     if (tide_game_of(s->game, s->board == TIDE_NOT_GIVEN ? 0 : (int)s->board, s->exact, &p->game, err))
         return -1;

@@ -13,7 +13,7 @@
 #include "train/task.h"
 
 struct tide_selfplay_settings {
-    const char *game;     /* a literal of tide_selfplay_games */
+    const char *game;
     int64_t board, exact; /* columns; 0 or 1: more than five in a row do not win */
     char net[TIDE_SETTING_PATH_BYTES];
     int64_t games, simulations, replay, batch;
@@ -23,7 +23,6 @@ struct tide_selfplay_settings {
     double exploration, noise_alpha, noise_share, openings, value_weight;
 };
 
-extern const char *const tide_selfplay_games[];
 extern const struct tide_setting tide_selfplay_settings[];
 
 struct tide_selfplay_options {

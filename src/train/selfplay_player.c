@@ -11,7 +11,6 @@ struct tide_selfplay_player {
     struct tide_game game;
     struct tide_graph *graph;
     struct tide_device *device;
-    struct tide_plan plan;
     struct tide_machine *machine;
     struct tide_netplayer net;
     struct tide_evaluator evaluator;
@@ -41,6 +40,7 @@ static int load(struct tide_selfplay_player *p, const char *run, struct tide_err
     struct tide_selfplay_settings *settings = calloc(1, sizeof *settings);
     struct tide_boardnet_config config;
     struct tide_choices none = {0};
+    struct tide_plan plan;
     char path[4096], shown[256];
     int status =
         settings ? tide_checkpoint_find(run, path, sizeof path, err) : tide_err_set(err, "out of memory");
@@ -59,8 +59,8 @@ static int load(struct tide_selfplay_player *p, const char *run, struct tide_err
         return tide_err_set(err, "out of memory for the net");
     if (tide_netplayer_build(p->graph, &config, "", batches, 2, &p->net, err) ||
         tide_checkpoint_check(path, p->graph, err) || tide_cpu_device_new(false, &p->device, err) ||
-        tide_plan_make(p->graph, p->device, &none, &p->plan, err) ||
-        tide_machine_new(p->graph, p->device, &p->plan, &p->machine, err) ||
+        tide_plan_make(p->graph, p->device, &none, &plan, err) ||
+        tide_machine_new(p->graph, p->device, &plan, &p->machine, err) ||
         tide_checkpoint_load(path, p->graph, p->machine, false, err))
         return -1;
     p->net.game = &p->game;
@@ -105,9 +105,4 @@ const struct tide_evaluator *tide_selfplay_evaluator(const struct tide_selfplay_
 int64_t tide_selfplay_steps(const struct tide_selfplay_player *p)
 {
     return p->steps;
-}
-
-size_t tide_selfplay_bytes(const struct tide_selfplay_player *p)
-{
-    return p->plan.total;
 }

@@ -1,7 +1,7 @@
 /*
  * selfplay_player.h - the net of a run of self-play, to play with.
  *
- * tide_selfplay_open -> _game, _evaluator -> _free. Its memory is one arena, whose size is known (_bytes).
+ * tide_selfplay_open -> _game, _evaluator -> _free. Its memory is one arena.
  */
 #ifndef TIDE_SELFPLAY_PLAYER_H
 #define TIDE_SELFPLAY_PLAYER_H
@@ -21,8 +21,7 @@ void tide_selfplay_free(struct tide_selfplay_player *player);
 const struct tide_game *tide_selfplay_game(const struct tide_selfplay_player *player);
 const struct tide_evaluator *tide_selfplay_evaluator(const struct tide_selfplay_player *player);
 
-/* How many steps it was trained; memory of its net. */
+/* How many it was trained. */
 int64_t tide_selfplay_steps(const struct tide_selfplay_player *player);
-size_t tide_selfplay_bytes(const struct tide_selfplay_player *player);
 
 #endif
