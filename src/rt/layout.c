@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool meet(const struct tide_value *a, const struct tide_value *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
 /* An order of values, by two places in their list. */
 typedef int tide_value_order(const void *a, const void *b, void *values);
 
@@ -171,20 +166,5 @@ int tide_layout_fits(struct tide_schedule *s, size_t bytes, bool *ret_fits, stru
     if (make_within(s, bytes, bytes, &layout, err))
         return -1;
     *ret_fits = layout.bytes <= bytes;
-    return 0;
-}
-
-int tide_layout_check(const struct tide_schedule *s, size_t bytes, struct tide_err *err)
-{
-    for (int i = 0; i < s->value_count; i++) {
-        const struct tide_value *a = &s->values[i];
-        if (a->offset + a->bytes > bytes || a->offset % TIDE_ALIGN)
-            return tide_err_set(err, "value %d lies outside the arena", i);
-        for (int j = 0; j < i; j++) {
-            const struct tide_value *b = &s->values[j];
-            if (meet(a, b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
-                return tide_err_set(err, "values %d and %d overlap while both are alive", j, i);
-        }
-    }
     return 0;
 }

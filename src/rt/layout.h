@@ -25,7 +25,4 @@ int tide_layout(struct tide_schedule *schedule, struct tide_layout *ret_layout, 
  */
 int tide_layout_fits(struct tide_schedule *schedule, size_t bytes, bool *ret_fits, struct tide_err *err);
 
-/* 0, or -1 with the first two values that overlap: for tests and for debug builds. */
-int tide_layout_check(const struct tide_schedule *schedule, size_t bytes, struct tide_err *err);
-
 #endif

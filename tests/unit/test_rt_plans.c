@@ -2,6 +2,7 @@
  * test_rt_plans.c - what is planned for every preset, from the least possible memory upward, is kept; and
  * layouts, of these and of lifetimes by chance, are right and not far from the best.
  */
+#include "layout_check.h"
 #include "lent.h"
 #include "new_device.h"
 #include "sanitized.h"
@@ -323,7 +324,7 @@ static void layouts_of_presets_are_near_the_lower_bound(void **state)
                     struct tide_layout layout;
                     ok(tide_schedule(m.graph, m.gpt.train, m.device, &choices, &schedule, &err), &err);
                     ok(tide_layout(&schedule, &layout, &err), &err);
-                    ok(tide_layout_check(&schedule, layout.bytes, &err), &err);
+                    ok(layout_check(&schedule, layout.bytes, &err), &err);
                     assert_true(layout.lower_bound <= layout.bytes);
                     double gap = (double)layout.bytes / (double)layout.lower_bound;
                     worst = gap > worst ? gap : worst;
@@ -379,7 +380,7 @@ static void layouts_of_lifetimes_by_chance_overlap_nowhere(void **state)
         }
         struct tide_layout layout;
         ok(tide_layout(&s, &layout, &err), &err);
-        ok(tide_layout_check(&s, layout.bytes, &err), &err);
+        ok(layout_check(&s, layout.bytes, &err), &err);
         assert_false(overlaps(&s, layout.bytes));
         double gap = (double)layout.bytes / (double)layout.lower_bound;
         worst = gap > worst ? gap : worst;
@@ -440,7 +441,7 @@ static void the_check_of_layouts_sees_every_overlap(void **state)
         ok(tide_layout(&s, &layout, &err), &err);
         values[below(8)].offset = (size_t)below((int64_t)(layout.bytes / TIDE_ALIGN)) * TIDE_ALIGN;
         bool expected = overlaps(&s, layout.bytes);
-        assert_int_equal(tide_layout_check(&s, layout.bytes, &err), expected ? -1 : 0);
+        assert_int_equal(layout_check(&s, layout.bytes, &err), expected ? -1 : 0);
         bad += expected;
     }
     assert_in_range(bad, ROUNDS / 10, ROUNDS - ROUNDS / 10);

@@ -2,6 +2,7 @@
  * test_train_streamed.c - parameters that stay in their file: the same bits as in memory, no byte more than a
  * window, and a sentence for everything that can happen to a file.
  */
+#include "layout_check.h"
 #include "lent.h"
 #include "failing_malloc.h"
 #include "new_device.h"
@@ -314,7 +315,7 @@ static void windows_are_all_that_a_streamed_program_takes(void **state)
         most = bytes > most ? bytes : most;
     }
     assert_int_equal(layout.lower_bound, most); /* how well it is packed depends on the processor's scratch */
-    ok(tide_layout_check(&streamed, layout.bytes, &err), &err);
+    ok(layout_check(&streamed, layout.bytes, &err), &err);
     assert_int_equal(m.plan.bytes[TIDE_FROZEN], 0);
     assert_int_equal(m.plan.layouts[m.streamed].bytes, layout.bytes);
     assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
