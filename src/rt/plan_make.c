@@ -12,21 +12,27 @@ size_t tide_plan_base(const struct tide_graph *graph, int program)
     return 0;
 }
 
+/* What a program computes, under the choices of the plan. */
+static int lay_out(const struct tide_graph *graph, const struct tide_device *device, int program,
+                   struct tide_plan *plan, struct tide_err *err)
+{
+    struct tide_schedule schedule;
+    if (tide_schedule(graph, program, device, &plan->choices, &schedule, err))
+        return -1;
+    int bad = tide_layout(&schedule, &plan->layouts[program], err);
+    if (graph->programs[program].trains)
+        plan->work = schedule.work;
+    tide_schedule_release(&schedule);
+    return bad;
+}
+
 /* All but the program that trains. */
 static int plan_others(const struct tide_graph *graph, const struct tide_device *device,
                        struct tide_plan *plan, struct tide_err *err)
 {
-    for (int i = 0; i < graph->program_count; i++) {
-        struct tide_schedule schedule;
-        if (graph->programs[i].trains)
-            continue;
-        if (tide_schedule(graph, i, device, NULL, &schedule, err))
+    for (int i = 0; i < graph->program_count; i++)
+        if (!graph->programs[i].trains && lay_out(graph, device, i, plan, err))
             return -1;
-        int bad = tide_layout(&schedule, &plan->layouts[i], err);
-        tide_schedule_release(&schedule);
-        if (bad)
-            return -1;
-    }
     return 0;
 }
 
@@ -64,19 +70,10 @@ int tide_plan_make(const struct tide_graph *graph, const struct tide_device *dev
                    const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err)
 {
     struct tide_plan plan = {.choices = *choices};
-    struct tide_schedule schedule;
     int training = tide_graph_training(graph);
-    if (plan_others(graph, device, &plan, err))
+    if (plan_others(graph, device, &plan, err) ||
+        (training >= 0 && lay_out(graph, device, training, &plan, err)))
         return -1;
-    if (training >= 0) {
-        if (tide_schedule(graph, training, device, choices, &schedule, err))
-            return -1;
-        int bad = tide_layout(&schedule, &plan.layouts[training], err);
-        plan.work = schedule.work;
-        tide_schedule_release(&schedule);
-        if (bad)
-            return -1;
-    }
     add_up(graph, device, &plan);
     *ret_plan = plan;
     return 0;
@@ -190,16 +187,11 @@ static int find_smaller(struct choosing *c, struct tide_choices *choices)
 
 static int finish(const struct choosing *c, struct tide_plan *ret_plan, struct tide_plan *ret_least)
 {
-    struct tide_schedule schedule;
     *ret_least = c->least;
     if (!c->found)
         return tide_err_set(c->err, "no exact plan fits into %zu bytes: the least possible is %zu", c->budget,
                             c->least.total);
-    if (tide_schedule(c->graph, c->training, c->device, &c->best, &schedule, c->err))
-        return -1;
-    int bad = make_plan(c, &c->best, &schedule, ret_plan);
-    tide_schedule_release(&schedule);
-    return bad;
+    return tide_plan_make(c->graph, c->device, &c->best, ret_plan, c->err);
 }
 
 int tide_plan_choose(const struct tide_graph *graph, const struct tide_device *device, size_t budget,
