@@ -18,24 +18,23 @@ struct maker {
     bool fills;                      /* nothing is wanted but the caches */
 };
 
-static int parameter(struct maker *m, const char *name, bool decays, int64_t rows, int64_t columns)
+/* Of a layer, by its end: "weight", "bias". rows 0: a vector. */
+static int parameter(struct maker *m, const char *layer, const char *end, bool decays, int64_t rows,
+                     int64_t columns)
 {
     char full[TIDE_TENSOR_NAME];
     int64_t dims[2] = {rows ? rows : columns, columns};
     if (m->block < 0)
-        snprintf(full, sizeof full, "%s%s", m->prefix, name);
+        snprintf(full, sizeof full, "%s%s.%s", m->prefix, layer, end);
     else
-        snprintf(full, sizeof full, "%sh.%d.%s", m->prefix, m->block, name);
+        snprintf(full, sizeof full, "%sh.%d.%s.%s", m->prefix, m->block, layer, end);
     return tide_graph_parameter(m->graph, full, decays, rows ? 2 : 1, dims);
 }
 
 static int norm(struct maker *m, const char *name, int x)
 {
-    char weight[32], bias[32];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    int w = parameter(m, weight, false, 0, m->config->channels);
-    int b = parameter(m, bias, false, 0, m->config->channels);
+    int w = parameter(m, name, "weight", false, 0, m->config->channels);
+    int b = parameter(m, name, "bias", false, 0, m->config->channels);
     return tide_op_norm(m->graph, x, w, b, m->config->epsilon);
 }
 
@@ -44,13 +43,11 @@ static int adapter(struct maker *m, const char *name, int x, int64_t in, int64_t
 {
     struct tide_graph *g = m->graph;
     enum tide_dtype stored = g->stored;
-    char a_name[48], b_name[48];
     int64_t rank = m->config->adapter_rank;
-    snprintf(a_name, sizeof a_name, "%s.lora_A.weight", name);
-    snprintf(b_name, sizeof b_name, "%s.lora_B.weight", name);
     g->freezes = false;
     g->stored = TIDE_F32;
-    int a = parameter(m, a_name, true, rank, in), b = parameter(m, b_name, true, out, rank);
+    int a = parameter(m, name, "lora_A.weight", true, rank, in);
+    int b = parameter(m, name, "lora_B.weight", true, out, rank);
     g->freezes = true;
     g->stored = stored;
     int inner = tide_op_linear_transposed(g, x, a, -1, false);
@@ -70,11 +67,8 @@ static bool is_adapted(const struct maker *m, const char *name)
 
 static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t out, bool wide)
 {
-    char weight[32], bias[32];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    int w = parameter(m, weight, true, in, out);
-    int b = parameter(m, bias, false, 0, out);
+    int w = parameter(m, name, "weight", true, in, out);
+    int b = parameter(m, name, "bias", false, 0, out);
     int y = tide_op_linear(m->graph, x, w, b, wide);
     return is_adapted(m, name) ? tide_op_add(m->graph, y, adapter(m, name, x, in, out, wide)) : y;
 }
@@ -140,8 +134,8 @@ static void read_sequences(struct maker *m, int64_t sequence, const struct tide_
 {
     const struct tide_gpt_config *c = m->config;
     m->sequence = sequence;
-    gpt->token_table = parameter(m, "wte.weight", true, c->vocabulary, c->channels);
-    gpt->position_table = parameter(m, "wpe.weight", true, c->positions, c->channels);
+    gpt->token_table = parameter(m, "wte", "weight", true, c->vocabulary, c->channels);
+    gpt->position_table = parameter(m, "wpe", "weight", true, c->positions, c->channels);
     int x =
         tide_op_embed(m->graph, gpt->tokens, gpt->token_table, gpt->position_table, m->positions, sequence);
     x = norm(m, "ln_f", blocks(m, x));
@@ -265,8 +259,8 @@ static int read_rows(struct maker *m, const char *name, int64_t rows, struct tid
     r.slots = tide_graph_tensor(g, "slots", TIDE_INPUT, TIDE_I32, 1, &rows);
     r.positions = tide_graph_tensor(g, "positions", TIDE_INPUT, TIDE_I32, 1, &rows);
     m->reading = *ret_reading = r;
-    int token_table = parameter(m, "wte.weight", true, m->config->vocabulary, m->config->channels);
-    int position_table = parameter(m, "wpe.weight", true, m->config->positions, m->config->channels);
+    int token_table = parameter(m, "wte", "weight", true, m->config->vocabulary, m->config->channels);
+    int position_table = parameter(m, "wpe", "weight", true, m->config->positions, m->config->channels);
     int x = blocks(m, tide_op_embed(g, r.tokens, token_table, position_table, r.positions, 1));
     return m->fills ? x : tide_op_logits(g, norm(m, "ln_f", x), token_table);
 }
