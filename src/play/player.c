@@ -201,7 +201,7 @@ int tide_player_init_rollouts(struct tide_player *player, const struct tide_game
                               struct tide_err *err)
 {
     *player = (struct tide_player){.game = *game, .allowed = TIDE_PLAYER_BYTES};
-    player->rollouts = (struct tide_rollouts){.game = &player->game, .random.seed = seed, .games = 1};
+    player->rollouts = (struct tide_rollouts){.game = &player->game, .random.seed = seed};
     player->evaluator =
         (struct tide_evaluator){.most = 1, .evaluate = value_by_rollouts, .context = &player->rollouts};
     return warm_up(player, err);
