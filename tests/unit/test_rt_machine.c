@@ -2,10 +2,10 @@
  * test_rt_machine.c - a small GPT under every plan: the same bits for the same number of threads, and the
  * right ones.
  */
+#include "convert_rows.h"
 #include "lent.h"
 #include "new_device.h"
 #include "rt/machine.h"
-#include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/update.h"
 #include "train/gpt.h"
@@ -371,8 +371,8 @@ static void stored_numbers_compute_as_themselves(void **state)
             if (t->role != TIDE_PARAMETER)
                 continue;
             int64_t columns = tide_tensor_columns(t), rows = tide_tensor_rows(t);
-            tide_rows_convert(lent(a, i), t->dtype, lent(b, i), TIDE_F32, rows, columns);
-            tide_rows_convert(lent(b, i), TIDE_F32, lent(a, i), t->dtype, rows, columns);
+            convert_rows(lent(a, i), t->dtype, lent(b, i), TIDE_F32, rows, columns);
+            convert_rows(lent(b, i), TIDE_F32, lent(a, i), t->dtype, rows, columns);
         }
         float losses[2] = {evaluate(&narrow, a), evaluate(&wide, b)};
         assert_true(losses[0] == losses[1]);

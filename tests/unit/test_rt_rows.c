@@ -2,8 +2,7 @@
  * Rows between their types: int8 by blocks against its definition, number by number, at every length a block
  * can end at, and what cannot be stored.
  */
-#include "rt/cpu/rows.h"
-#include "rt/cpu/threads.h"
+#include "convert_rows.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -91,7 +90,7 @@ static void int8_is_the_nearest_multiple_of_a_scale(void **state)
         float *from = numbers(ROWS * columns, (unsigned)i);
         char *to = room_for(TIDE_I8, ROWS, columns);
         memset(to, 0x55, ROWS * tide_row_bytes(TIDE_I8, columns));
-        tide_rows_convert(to, TIDE_I8, from, TIDE_F32, ROWS, columns);
+        convert_rows(to, TIDE_I8, from, TIDE_F32, ROWS, columns);
         for (int64_t row = 0; row < ROWS; row++)
             is_quantized(row_at(to, TIDE_I8, columns, row), from + row * columns, columns);
         free(from);
@@ -157,12 +156,11 @@ static void what_cannot_be_stored_reads_as_nan(void **state)
     }
 }
 
-/* From and to every type, on any number of threads, as number by number. */
+/* From and to every type, as number by number. */
 static void conversions_are_those_of_each_number(void **state)
 {
     enum { ROWS = 40, TYPES = 3 };
     static const enum tide_dtype types[TYPES] = {TIDE_F32, TIDE_BF16, TIDE_I8};
-    int before = tide_threads();
     (void)state;
     for (int which = 0; which < TYPES * TYPES * LENGTHS; which++) {
         enum tide_dtype a = types[which % TYPES], b = types[which / TYPES % TYPES];
@@ -170,10 +168,8 @@ static void conversions_are_those_of_each_number(void **state)
         float *made = numbers(ROWS * columns, (unsigned)which);
         void *from = room_for(a, ROWS, columns), *to = room_for(b, ROWS, columns),
              *wide = room_for(TIDE_F32, 1, columns), *again = room_for(b, 1, columns);
-        tide_threads_set(1);
-        tide_rows_convert(from, a, made, TIDE_F32, ROWS, columns);
-        tide_threads_set(3);
-        tide_rows_convert(to, b, from, a, ROWS, columns);
+        convert_rows(from, a, made, TIDE_F32, ROWS, columns);
+        convert_rows(to, b, from, a, ROWS, columns);
         for (int64_t row = 0; row < ROWS; row++) {
             const char *in = row_at(from, a, columns, row), *out = row_at(to, b, columns, row);
             for (int64_t i = 0; i < columns; i++)
@@ -186,7 +182,6 @@ static void conversions_are_those_of_each_number(void **state)
         }
         free(made), free(from), free(to), free(wide), free(again);
     }
-    tide_threads_set(before);
 }
 
 int main(void)

@@ -2,9 +2,9 @@
  * Products in tiles against the same sums in f64, at every edge a tile has, and the same bits however a
  * product is shared out, in every kind of tile that this processor has.
  */
+#include "convert_rows.h"
 #include "rt/cpu/few.h"
 #include "rt/cpu/processor.h"
-#include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tile_products.h"
 #include "sanitized.h"
@@ -298,8 +298,8 @@ static struct stored stored_of(int64_t rows, int64_t columns, unsigned seed)
     float *made = numbers(rows * columns, TIDE_F32, seed);
     struct stored s = {malloc((size_t)rows * tide_row_bytes(TIDE_I8, columns)), made}; /* not a byte more */
     assert_non_null(s.whole);
-    tide_rows_convert(s.whole, TIDE_I8, made, TIDE_F32, rows, columns);
-    tide_rows_convert(made, TIDE_F32, s.whole, TIDE_I8, rows, columns);
+    convert_rows(s.whole, TIDE_I8, made, TIDE_F32, rows, columns);
+    convert_rows(made, TIDE_F32, s.whole, TIDE_I8, rows, columns);
     return s;
 }
 
@@ -394,7 +394,7 @@ static void bad_blocks_of(const struct tide_tile_kind *kind)
         t.b = malloc((size_t)rows * tide_row_bytes(TIDE_I8, columns));
         assert_non_null(t.b);
         tide_product_stored(&t.product, kind->cells, TIDE_I8);
-        tide_rows_convert(t.b, TIDE_I8, made, TIDE_F32, rows, columns);
+        convert_rows(t.b, TIDE_I8, made, TIDE_F32, rows, columns);
         float *c = multiplied(&t);
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++)

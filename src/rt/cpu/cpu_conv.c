@@ -153,7 +153,7 @@ static void multiply_gathered(const struct tide_matmuls *matmuls, const struct t
     char *sums = scratch + gathered_bytes(w), *rest = sums + sum_bytes(w), *c = sums_of(w) ? sums : o->c;
     const char *b = o->b, *added = o->added;
     if (sums_of(w) && w->adds)
-        tide_rows_convert(sums, TIDE_F32, o->c, w->to, 1, sums_of(w));
+        tide_rows_convert_here(sums, TIDE_F32, o->c, w->to, sums_of(w));
     for (int64_t rows; g.first < rows_of(w); g.first += rows) {
         rows = tide_smaller(CHUNK, rows_of(w) - g.first);
         struct tide_product p = product_of(w, rows, from);
@@ -166,7 +166,7 @@ static void multiply_gathered(const struct tide_matmuls *matmuls, const struct t
         added += added ? step : 0;
     }
     if (sums_of(w))
-        tide_rows_convert(o->c, w->to, sums, TIDE_F32, 1, sums_of(w));
+        tide_rows_convert_here(o->c, w->to, sums, TIDE_F32, sums_of(w));
 }
 
 static void multiply(const struct tide_call *call, const struct tide_windows *w, enum tide_dtype from,

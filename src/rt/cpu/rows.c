@@ -116,33 +116,6 @@ void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from,
         widen(to, from, columns);
 }
 
-struct conversion {
-    char *to;
-    const char *from;
-    enum tide_dtype to_type, from_type;
-    int64_t columns;
-};
-
-static void convert(void *context, int64_t first, int64_t last)
-{
-    const struct conversion *c = context;
-    size_t to_bytes = tide_row_bytes(c->to_type, c->columns),
-           from_bytes = tide_row_bytes(c->from_type, c->columns);
-    for (int64_t i = first; i < last; i++)
-        tide_rows_convert_here(c->to + (size_t)i * to_bytes, c->to_type, c->from + (size_t)i * from_bytes,
-                               c->from_type, c->columns);
-}
-
-void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                       int64_t rows, int64_t columns)
-{
-    enum { GRAIN = 16384 };
-    if (columns <= 0)
-        return;
-    struct conversion c = {to, from, to_type, from_type, columns};
-    tide_parallel(rows, (GRAIN + columns - 1) / columns, convert, &c);
-}
-
 /* ---- sums */
 
 TIDE_KERNEL(void, add, (float *to, const float *a, const float *b, int64_t count), (to, a, b, count))

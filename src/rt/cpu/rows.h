@@ -11,11 +11,7 @@
 
 #include "rt/dtype.h"
 
-/* Copies or converts rows that follow each other, on all threads; the same type copies. i32 only copies. */
-void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                       int64_t rows, int64_t columns);
-
-/* One row, on the calling thread. */
+/* Copies or converts a row, on the calling thread; the same type copies. i32 only copies. */
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
                             int64_t columns);
 
