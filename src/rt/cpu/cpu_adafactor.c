@@ -84,18 +84,12 @@ TIDE_INLINE double squares_of_step(const float *restrict g, const float *restric
     return sum_of(lanes);
 }
 
-TIDE_KERNEL(double, squares_in_matrix,
-            (const float *g, const float *seconds, int64_t count, float scale, float factor),
-            (g, seconds, count, scale, factor))
+TIDE_KERNEL(double, squares_of_steps,
+            (const float *g, const float *seconds, int64_t count, float scale, float factor, bool is_vector),
+            (g, seconds, count, scale, factor, is_vector))
 {
-    return squares_of_step(g, seconds, count, scale, factor, false);
-}
-
-TIDE_KERNEL(double, squares_in_vector,
-            (const float *g, const float *seconds, int64_t count, float scale, float factor),
-            (g, seconds, count, scale, factor))
-{
-    return squares_of_step(g, seconds, count, scale, factor, true);
+    return is_vector ? squares_of_step(g, seconds, count, scale, factor, true)
+                     : squares_of_step(g, seconds, count, scale, factor, false);
 }
 
 /* ---- the whole gradient */
@@ -156,8 +150,8 @@ static double measure_steps(const struct tide_trained *t, int64_t first, int64_t
     double sum = 0;
     for (int64_t at = first, end; at < last; at = end) {
         end = end_of(t, at, last);
-        sum += (has_one_row(t) ? squares_in_vector : squares_in_matrix)(
-            gradients_of(t, at, end, room), seconds + (at - first), end - at, scale, factor);
+        sum += squares_of_steps(gradients_of(t, at, end, room), seconds + (at - first), end - at, scale,
+                                factor, has_one_row(t));
     }
     return sum;
 }
@@ -282,30 +276,22 @@ TIDE_INLINE void update_some(const struct some *s, bool is_half, bool is_vector)
     }
 }
 
-TIDE_KERNEL(void, update_matrix_f32, (const struct some *s), (s))
+TIDE_KERNEL(void, update_numbers, (const struct some *s, bool is_half, bool is_vector),
+            (s, is_half, is_vector))
 {
-    update_some(s, false, false);
-}
-
-TIDE_KERNEL(void, update_matrix_bf16, (const struct some *s), (s))
-{
-    update_some(s, true, false);
-}
-
-TIDE_KERNEL(void, update_vector_f32, (const struct some *s), (s))
-{
-    update_some(s, false, true);
-}
-
-TIDE_KERNEL(void, update_vector_bf16, (const struct some *s), (s))
-{
-    update_some(s, true, true);
+    if (is_half && is_vector)
+        update_some(s, true, true);
+    else if (is_half)
+        update_some(s, true, false);
+    else if (is_vector)
+        update_some(s, false, true);
+    else
+        update_some(s, false, false);
 }
 
 static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
 {
     const struct whole *whole = whole_of(t);
-    bool is_half = t->dtype == TIDE_BF16;
     float room[TIDE_CHUNK];
     struct some s = {.length = whole->length, .keep = f->keep, .scale = f->scale};
     for (int64_t at = first, end; at < last; at = end) {
@@ -319,12 +305,11 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
         if (has_one_row(t)) {
             s.seconds = (float *)t->parts[SQUARES] + column;
             s.factor = whole->mixing;
-            (is_half ? update_vector_bf16 : update_vector_f32)(&s);
         } else {
             s.seconds = (float *)t->parts[BY_COLUMN] + column;
             s.factor = ((const float *)t->parts[BY_ROW])[row] * whole->inverse;
-            (is_half ? update_matrix_bf16 : update_matrix_f32)(&s);
         }
+        update_numbers(&s, t->dtype == TIDE_BF16, has_one_row(t));
     }
 }
 

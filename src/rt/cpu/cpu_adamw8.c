@@ -50,14 +50,13 @@ TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool i
     *b->absmax2 = tide_bits_float((uint32_t)most2);
 }
 
-TIDE_KERNEL(void, step_f32, (const struct block *b, struct tide_factors f, float *m, float *v), (b, f, m, v))
+TIDE_KERNEL(void, step, (const struct block *b, struct tide_factors f, bool is_half, float *m, float *v),
+            (b, f, is_half, m, v))
 {
-    step_block(b, f, false, m, v);
-}
-
-TIDE_KERNEL(void, step_bf16, (const struct block *b, struct tide_factors f, float *m, float *v), (b, f, m, v))
-{
-    step_block(b, f, true, m, v);
+    if (is_half)
+        step_block(b, f, true, m, v);
+    else
+        step_block(b, f, false, m, v);
 }
 
 static void update_block(const struct block *b, const struct tide_factors *f, enum tide_dtype dtype)
@@ -65,10 +64,7 @@ static void update_block(const struct block *b, const struct tide_factors *f, en
     _Alignas(TIDE_ALIGN) float m[BLOCK], v[BLOCK];
     tide_dynamic8_decode(m, b->codes1, b->count, *b->absmax1, true);
     tide_dynamic8_decode(v, b->codes2, b->count, *b->absmax2, false);
-    if (dtype == TIDE_BF16)
-        step_bf16(b, *f, m, v);
-    else
-        step_f32(b, *f, m, v);
+    step(b, *f, dtype == TIDE_BF16, m, v);
     tide_dynamic8_encode(b->codes1, m, b->count, *b->absmax1, true);
     tide_dynamic8_encode(b->codes2, v, b->count, *b->absmax2, false);
 }

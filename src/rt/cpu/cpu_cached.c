@@ -109,19 +109,7 @@ TIDE_INLINE void score_as(const float *q, const char *k, int64_t wide, int64_t s
     }
 }
 
-TIDE_INLINE void mix_as(const float *s, float scale, const char *v, int64_t wide, int64_t stride,
-                        int64_t count, float *out, const enum tide_dtype dtype)
-{
-    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
-    for (int64_t j = 0; j < wide; j += 16) {
-        tide_16 sum = {0};
-        for (int64_t i = 0; i < count; i++)
-            sum += s[i] * sixteen(v + (i * stride + j) * size, dtype);
-        *(tide_16 *)(out + j) = sum * scale;
-    }
-}
-
-/* The same of several heads side by side: scores are s[head * places + i]. */
+/* Of several heads side by side: scores are s[head * places + i]. */
 TIDE_INLINE void score_heads_as(const float *q, const char *k, int64_t wide, int64_t heads, int64_t stride,
                                 int64_t count, int64_t places, float *s, const enum tide_dtype dtype)
 {
@@ -154,7 +142,12 @@ TIDE_KERNEL(void, mix,
              float *out),
             (s, scale, v, wide, stride, count, out))
 {
-    mix_as(s, scale, (const char *)v, wide, stride, count, out, TIDE_F32);
+    for (int64_t j = 0; j < wide; j += 16) {
+        tide_16 sum = {0};
+        for (int64_t i = 0; i < count; i++)
+            sum += s[i] * *(const tide_16 *)(v + i * stride + j);
+        *(tide_16 *)(out + j) = sum * scale;
+    }
 }
 
 TIDE_KERNEL(void, score_heads,

@@ -76,19 +76,14 @@ TIDE_INLINE double sum_squares(const void *x, bool is_half, int64_t count)
     return sum;
 }
 
-TIDE_KERNEL(double, squares_f32, (const float *x, int64_t count), (x, count))
+TIDE_KERNEL(double, squares_of, (const void *x, bool is_half, int64_t count), (x, is_half, count))
 {
-    return sum_squares(x, false, count);
-}
-
-TIDE_KERNEL(double, squares_bf16, (const tide_bf16 *x, int64_t count), (x, count))
-{
-    return sum_squares(x, true, count);
+    return is_half ? sum_squares(x, true, count) : sum_squares(x, false, count);
 }
 
 double tide_squares(const void *numbers, enum tide_dtype dtype, int64_t count)
 {
-    return dtype == TIDE_BF16 ? squares_bf16(numbers, count) : squares_f32(numbers, count);
+    return squares_of(numbers, dtype == TIDE_BF16, count);
 }
 
 struct squares {
