@@ -7,7 +7,7 @@
  * variance as it is estimated from so many rows, by N - 1. A batch whose statistics are not finite is left
  * out. A net that only plays folds these statistics into the product before (op_fold.c).
  */
-#include "rt/op_batchnorm.h"
+#include "rt/op_norm.h"
 #include "rt/reference.h"
 
 #include <math.h>

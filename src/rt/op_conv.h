@@ -1,5 +1,6 @@
 /*
- * op_conv.h - the operands and sizes of a convolution, for its meaning and its kernels.
+ * op_conv.h - the operands and sizes of a convolution, for its meaning and its kernels; and of one channel by
+ * channel, of which in and out are the same.
  */
 #ifndef TIDE_OP_CONV_H
 #define TIDE_OP_CONV_H

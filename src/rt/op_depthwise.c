@@ -1,7 +1,7 @@
 /*
  * op_depthwise.c - 3x3 convolutions of boards, each channel by itself: weight (9, C) [+ bias (C)].
  */
-#include "rt/op_depthwise.h"
+#include "rt/op_conv.h"
 #include "rt/reference.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
@@ -24,23 +24,23 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 
 static void reference_forward(const struct tide_call *call)
 {
-    struct tide_depthwise d = tide_depthwise_of(call->graph, call->node);
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
     for (int64_t i = 0; i < d.rows; i++)
-        for (int64_t k = 0; k < d.channels; k++) {
+        for (int64_t k = 0; k < d.in; k++) {
             double sum = d.has_bias ? tide_in(call, BIAS, k) : 0;
             for (int place = 0; place < TIDE_WINDOW; place++) {
                 int64_t near = tide_board_neighbour(&d.board, i, place);
                 if (near >= 0)
-                    sum += tide_in(call, X, near * d.channels + k) * tide_in_row(call, WEIGHT, place, k);
+                    sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place, k);
             }
-            tide_set_out(call, 0, i * d.channels + k, sum);
+            tide_set_out(call, 0, i * d.in + k, sum);
         }
 }
 
 static void reference_backward(const struct tide_call *call)
 {
-    struct tide_depthwise d = tide_depthwise_of(call->graph, call->node);
-    for (int64_t k = 0; k < d.channels; k++) {
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
+    for (int64_t k = 0; k < d.in; k++) {
         double bias = 0, weight[TIDE_WINDOW] = {0};
         for (int64_t i = 0; i < d.rows; i++) {
             double x = 0;
@@ -48,17 +48,16 @@ static void reference_backward(const struct tide_call *call)
                 int64_t near = tide_board_neighbour(&d.board, i, place),
                         whose = tide_board_neighbour(&d.board, i, TIDE_WINDOW - 1 - place);
                 if (near >= 0 && call->in_grad[WEIGHT])
-                    weight[place] +=
-                        tide_in(call, X, near * d.channels + k) * tide_out_grad(call, 0, i * d.channels + k);
+                    weight[place] += tide_in(call, X, near * d.in + k) * tide_out_grad(call, 0, i * d.in + k);
                 if (whose >= 0 && call->in_grad[X])
-                    x += tide_out_grad(call, 0, whose * d.channels + k) * tide_in_row(call, WEIGHT, place, k);
+                    x += tide_out_grad(call, 0, whose * d.in + k) * tide_in_row(call, WEIGHT, place, k);
             }
-            bias += tide_out_grad(call, 0, i * d.channels + k);
-            tide_give_grad(call, X, i * d.channels + k, x);
+            bias += tide_out_grad(call, 0, i * d.in + k);
+            tide_give_grad(call, X, i * d.in + k, x);
         }
         tide_give_grad(call, BIAS, k, bias);
         for (int place = 0; place < TIDE_WINDOW; place++)
-            tide_give_grad(call, WEIGHT, place * d.channels + k, weight[place]);
+            tide_give_grad(call, WEIGHT, place * d.in + k, weight[place]);
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * op_head.h - the operands of the head, and the loss of a row, for its meaning and its kernels.
+ * op_head.h - the operands of the head, of which logits have the first two, and the loss of a row, for their
+ * meaning and their kernels.
  */
 #ifndef TIDE_OP_HEAD_H
 #define TIDE_OP_HEAD_H

@@ -2,7 +2,7 @@
  * op_logits.c - the tied head without a loss: x (N, C), table (V, C) -> (N, V) f32. For decoding only, where
  * rows are few: there is no backward pass.
  */
-#include "rt/op_logits.h"
+#include "rt/op_head.h"
 #include "rt/reference.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)

@@ -9,7 +9,7 @@
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
-#include "rt/op_batchnorm.h"
+#include "rt/op_norm.h"
 
 #include <math.h>
 

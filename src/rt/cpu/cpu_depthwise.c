@@ -9,7 +9,7 @@
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
-#include "rt/op_depthwise.h"
+#include "rt/op_conv.h"
 
 enum { SIDE = TIDE_WINDOW_SIDE, LANES = 16 };
 
@@ -18,7 +18,7 @@ enum { PARTS = 32 };
 
 struct depthwise {
     const struct tide_call *call;
-    struct tide_depthwise d;
+    struct tide_conv d;
     int64_t lines; /* of all boards */
     size_t line_bytes;
     /* Scratch: the weight in f32, a line of zeros, and of the weight's gradient the sums of each part. */
@@ -151,8 +151,8 @@ TIDE_KERNEL(void, sum_strip, (const struct strip *s, enum tide_dtype dtype, floa
 
 static struct strip strip_of(const struct depthwise *w, int64_t line, int64_t channel)
 {
-    int64_t y = line % w->d.board.rows, rest = w->d.channels - channel;
-    size_t at = (size_t)channel * tide_dtype_bytes(w->d.dtype);
+    int64_t y = line % w->d.board.rows, rest = w->d.in - channel;
+    size_t at = (size_t)channel * tide_dtype_bytes(w->d.from);
     const char *here = w->from + (size_t)line * w->line_bytes;
     return (struct strip){.to = w->to + (size_t)line * w->line_bytes + at,
                           .lines = {(y > 0 ? here - w->line_bytes : w->zeros) + at, here + at,
@@ -161,7 +161,7 @@ static struct strip strip_of(const struct depthwise *w, int64_t line, int64_t ch
                           .bias = w->bias ? w->bias + channel : NULL,
                           .adds = w->adds,
                           .columns = w->d.board.columns,
-                          .channels = w->d.channels,
+                          .channels = w->d.in,
                           .width = rest < LANES ? rest : LANES};
 }
 
@@ -169,23 +169,23 @@ static void convolve_lines(void *context, int64_t first, int64_t last)
 {
     const struct depthwise *w = context;
     for (int64_t line = first; line < last; line++)
-        for (int64_t channel = 0; channel < w->d.channels; channel += LANES) {
+        for (int64_t channel = 0; channel < w->d.in; channel += LANES) {
             struct strip strip = strip_of(w, line, channel);
-            convolve_strip(&strip, w->d.dtype);
+            convolve_strip(&strip, w->d.from);
         }
 }
 
 static void sum_parts(void *context, int64_t first, int64_t last)
 {
     const struct depthwise *w = context;
-    int64_t count = TIDE_WINDOW * w->d.channels;
+    int64_t count = TIDE_WINDOW * w->d.in;
     for (int64_t part = first; part < last; part++) {
         float *sums = w->sums + part * count;
         memset(sums, 0, (size_t)count * sizeof *sums);
-        for (int64_t channel = 0; channel < w->d.channels; channel += LANES)
+        for (int64_t channel = 0; channel < w->d.in; channel += LANES)
             for (int64_t line = w->lines * part / PARTS; line < w->lines * (part + 1) / PARTS; line++) {
                 struct strip strip = strip_of(w, line, channel);
-                sum_strip(&strip, w->d.dtype, sums + channel);
+                sum_strip(&strip, w->d.from, sums + channel);
             }
     }
 }
@@ -193,7 +193,7 @@ static void sum_parts(void *context, int64_t first, int64_t last)
 static void convolve_all(struct depthwise *w, const void *from, void *to, const float *bias, bool adds)
 {
     enum { WORTH = 8192 }; /* numbers */
-    int64_t line = w->d.board.columns * w->d.channels;
+    int64_t line = w->d.board.columns * w->d.in;
     w->from = from;
     w->to = to;
     w->bias = bias;
@@ -203,20 +203,20 @@ static void convolve_all(struct depthwise *w, const void *from, void *to, const 
 
 /* ---- passes */
 
-static size_t weight_bytes(const struct tide_depthwise *d)
+static size_t weight_bytes(const struct tide_conv *d)
 {
-    return tide_aligned((size_t)(TIDE_WINDOW * d->channels) * sizeof(float));
+    return tide_aligned((size_t)(TIDE_WINDOW * d->in) * sizeof(float));
 }
 
-static size_t line_bytes(const struct tide_depthwise *d)
+static size_t line_bytes(const struct tide_conv *d)
 {
-    return (size_t)(d->board.columns * d->channels) * tide_dtype_bytes(d->dtype);
+    return (size_t)(d->board.columns * d->in) * tide_dtype_bytes(d->from);
 }
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
-    struct tide_depthwise d = tide_depthwise_of(graph, node);
+    struct tide_conv d = tide_conv_of(graph, node);
     (void)matmuls;
     return weight_bytes(&d) + tide_aligned(line_bytes(&d)) +
            (direction == TIDE_BACKWARD ? PARTS * weight_bytes(&d) : 0);
@@ -224,7 +224,7 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 
 static struct depthwise depthwise_of(const struct tide_call *call)
 {
-    struct tide_depthwise d = tide_depthwise_of(call->graph, call->node);
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
     struct depthwise w = {.call = call,
                           .d = d,
                           .lines = d.rows / d.board.columns,
@@ -239,7 +239,7 @@ static struct depthwise depthwise_of(const struct tide_call *call)
 /* is_mirrored: the places in the opposite order. */
 static void widen_weight(const struct depthwise *w, bool is_mirrored)
 {
-    int64_t channels = w->d.channels;
+    int64_t channels = w->d.in;
     const char *from = w->call->in[WEIGHT];
     for (int64_t place = 0; place < TIDE_WINDOW; place++, from += tide_row_bytes(w->d.stored, channels))
         tide_rows_convert_here(w->weight + (is_mirrored ? TIDE_WINDOW - 1 - place : place) * channels,
@@ -256,7 +256,7 @@ static void forward(const struct tide_call *call)
 static void backward_weight(struct depthwise *w)
 {
     const struct tide_call *call = w->call;
-    int64_t count = TIDE_WINDOW * w->d.channels;
+    int64_t count = TIDE_WINDOW * w->d.in;
     w->from = call->in[X];
     w->to = (char *)call->out_grad[0];
     tide_parallel(PARTS, 1, sum_parts, w);
@@ -273,8 +273,8 @@ static void backward(const struct tide_call *call)
 {
     struct depthwise w = depthwise_of(call);
     if (call->in_grad[BIAS])
-        tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, call->out_grad[0], w.d.dtype, w.d.rows,
-                      w.d.channels);
+        tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, call->out_grad[0], w.d.from, w.d.rows,
+                      w.d.in);
     if (call->in_grad[WEIGHT])
         backward_weight(&w);
     if (call->in_grad[X]) {

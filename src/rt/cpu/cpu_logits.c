@@ -2,7 +2,7 @@
  * cpu_logits.c - logits on processors.
  */
 #include "rt/cpu/kernels.h"
-#include "rt/op_logits.h"
+#include "rt/op_head.h"
 
 static struct tide_product product_of(const struct tide_graph *graph, const struct tide_node *node)
 {
