@@ -166,19 +166,6 @@ static int parse_header(struct tide_safetensors *file, const char *text, size_t 
     return status;
 }
 
-int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
-                           struct tide_err *err)
-{
-    size_t header = 0;
-    *file = (struct tide_safetensors){.fd = -1, .bytes = bytes, .size = count};
-    if (count < 8)
-        return bad(err, "it is too short");
-    return take_length((const uint8_t *)bytes, count, &header, err) ||
-                   parse_header(file, bytes + 8, header, err)
-               ? -1
-               : 0;
-}
-
 /* Bytes of the file; a file that has become shorter is an error like any other. */
 static int fetch(const struct tide_safetensors *file, size_t at, void *to, size_t count, struct tide_err *err)
 {
@@ -206,6 +193,13 @@ static int read_header(struct tide_safetensors *file, struct tide_err *err)
     int status = fetch(file, sizeof length, text, header, err) || parse_header(file, text, header, err);
     free(text);
     return status ? -1 : 0;
+}
+
+int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
+                           struct tide_err *err)
+{
+    *file = (struct tide_safetensors){.fd = -1, .bytes = bytes, .size = count};
+    return read_header(file, err);
 }
 
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err)
