@@ -129,7 +129,6 @@ int tide_op_add(struct tide_graph *graph, int a, int b);
 
 /* What becomes of a row's log-probability of its target. */
 struct tide_row_loss {
-    const char *name;
     int inputs; /* numbers that it takes beside: one of each row, from as many tensors (N) f32 */
     bool means; /* the loss is the mean over rows with a target; else their sum */
     /* Of a row; *ret_slope: its derivative by the log-probability. constants: a tensor of f32, or NULL. */

@@ -152,8 +152,7 @@ static float cross_entropy(float log_probability, const float *inputs, const flo
     return -log_probability;
 }
 
-const struct tide_row_loss tide_cross_entropy = {
-    .name = "cross-entropy", .means = true, .loss = cross_entropy};
+const struct tide_row_loss tide_cross_entropy = {.means = true, .loss = cross_entropy};
 
 int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const struct tide_head *how)
 {

@@ -155,8 +155,7 @@ static float loss_of_row(float log_probability, const float *inputs, const float
     return weight * (-ratio * advantage + constants[BETA] * r.kl);
 }
 
-const struct tide_row_loss tide_policy_loss = {
-    .name = "policy", .inputs = TIDE_POLICY_INPUTS, .loss = loss_of_row};
+const struct tide_row_loss tide_policy_loss = {.inputs = TIDE_POLICY_INPUTS, .loss = loss_of_row};
 
 /* ---- micro-batches */
 

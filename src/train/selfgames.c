@@ -45,7 +45,7 @@ struct play {
     bool is_match, stops; /* stops: no game makes more than one move from now on */
     int which;            /* of a match: the evaluator whose batch this is */
     int64_t asking;
-    int64_t evaluations, batches;
+    int64_t evaluations;
 };
 
 /* ---- memory */
@@ -272,7 +272,6 @@ static int answer(struct play *p, const struct tide_evaluator *evaluator)
         tide_cache_put(p->cache, tide_cache_key(&g->game, &g->positions[i]), g->priors + i * g->game.moves,
                        g->values[i]);
     p->evaluations += p->asking;
-    p->batches++;
     return 0;
 }
 
@@ -313,7 +312,6 @@ static void keep_game(struct tide_selfgames *g, struct slot *s, struct tide_repl
 static void sum_up(const struct play *p, struct tide_selfgames_counts *counts)
 {
     counts->evaluations = p->evaluations;
-    counts->batches = p->batches;
     for (int64_t i = 0; i < p->count; i++) {
         const struct slot *s = &p->slots[i];
         struct tide_search_counts tree = tide_search_count(s->trees[0]);

@@ -49,13 +49,13 @@ struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
 
 /* What happened since _place, or in the last call. */
 struct tide_selfgames_counts {
-    int64_t games, moves;         /* ended; made */
-    int64_t first_wins, draws;    /* of those games */
-    int64_t simulations;          /* descents */
-    int64_t evaluations, batches; /* positions that the net valued, and in how many batches */
-    int64_t asked, found;         /* of the cache */
-    int64_t full;                 /* times that a tree had no room for more children */
-    uint64_t trees_high_water;    /* bytes */
+    int64_t games, moves;      /* ended; made */
+    int64_t first_wins, draws; /* of those games */
+    int64_t simulations;       /* descents */
+    int64_t evaluations;       /* positions that the net valued */
+    int64_t asked, found;      /* of the cache */
+    int64_t full;              /* times that a tree had no room for more children */
+    uint64_t trees_high_water; /* bytes */
 };
 
 /* Plays until so many positions of games that ended were put into the replay since the beginning, or until

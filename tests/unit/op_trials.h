@@ -127,7 +127,7 @@ static float bent_loss(float log_probability, const float *inputs, const float *
     return inputs[0] * (e + constants[0] * inputs[1] * log_probability);
 }
 
-static const struct tide_row_loss bent = {.name = "bent", .inputs = 2, .loss = bent_loss};
+static const struct tide_row_loss bent = {.inputs = 2, .loss = bent_loss};
 
 static void make_policy(struct tide_graph *graph, const int64_t *n)
 {
