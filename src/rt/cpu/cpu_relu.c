@@ -5,35 +5,26 @@
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 
-TIDE_KERNEL(void, forward_some, (float *restrict y, const float *restrict x, int64_t count), (y, x, count))
+TIDE_KERNEL(void, forward_stretch, (void *context, int64_t first, int64_t last), (context, first, last))
 {
-    for (int64_t i = 0; i < count; i++)
+    const struct tide_call *call = context;
+    const float *x = call->in[0];
+    float *y = call->out[0];
+    for (int64_t i = first; i < last; i++)
         y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-TIDE_KERNEL(void, backward_some,
-            (float *restrict to, int adds, const float *restrict g, const float *restrict y, int64_t count),
-            (to, adds, g, y, count))
+TIDE_KERNEL(void, backward_stretch, (void *context, int64_t first, int64_t last), (context, first, last))
 {
-    if (adds)
-        for (int64_t i = 0; i < count; i++)
+    const struct tide_call *call = context;
+    const float *g = call->out_grad[0], *y = call->out[0];
+    float *to = call->in_grad[0];
+    if (call->adds & 1)
+        for (int64_t i = first; i < last; i++)
             to[i] += y[i] > 0 ? g[i] : 0;
     else
-        for (int64_t i = 0; i < count; i++)
+        for (int64_t i = first; i < last; i++)
             to[i] = y[i] > 0 ? g[i] : 0;
-}
-
-static void forward_stretch(void *context, int64_t first, int64_t last)
-{
-    const struct tide_call *call = context;
-    forward_some((float *)call->out[0] + first, (const float *)call->in[0] + first, last - first);
-}
-
-static void backward_stretch(void *context, int64_t first, int64_t last)
-{
-    const struct tide_call *call = context;
-    backward_some((float *)call->in_grad[0] + first, call->adds & 1, (const float *)call->out_grad[0] + first,
-                  (const float *)call->out[0] + first, last - first);
 }
 
 static void forward(const struct tide_call *call)

@@ -5,21 +5,6 @@
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 
-TIDE_KERNEL(void, scale_f32, (float *to, const float *from, int64_t count, float by, int adds),
-            (to, from, count, by, adds))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[i] * by + (adds ? to[i] : 0);
-}
-
-TIDE_KERNEL(void, scale_bf16, (tide_bf16 * to, const tide_bf16 *from, int64_t count, float by, int adds),
-            (to, from, count, by, adds))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = tide_narrow(tide_bits_float((uint32_t)from[i] << 16) * by +
-                            (adds ? tide_bits_float((uint32_t)to[i] << 16) : 0));
-}
-
 struct scaling {
     void *to;
     const void *from;
@@ -28,14 +13,18 @@ struct scaling {
     bool adds;
 };
 
-static void scale_some(void *context, int64_t first, int64_t last)
+TIDE_KERNEL(void, scale_some, (void *context, int64_t first, int64_t last), (context, first, last))
 {
     const struct scaling *s = context;
-    if (s->dtype == TIDE_BF16)
-        scale_bf16((tide_bf16 *)s->to + first, (const tide_bf16 *)s->from + first, last - first, s->by,
-                   s->adds);
-    else
-        scale_f32((float *)s->to + first, (const float *)s->from + first, last - first, s->by, s->adds);
+    const float by = s->by, *from = s->from;
+    const tide_bf16 *half_from = s->from;
+    const bool adds = s->adds;
+    float *to = s->to;
+    tide_bf16 *half = s->to;
+    for (int64_t i = first; s->dtype == TIDE_F32 && i < last; i++)
+        to[i] = from[i] * by + (adds ? to[i] : 0);
+    for (int64_t i = first; s->dtype == TIDE_BF16 && i < last; i++)
+        half[i] = tide_narrow(tide_from_bf16(half_from[i]) * by + (adds ? tide_from_bf16(half[i]) : 0));
 }
 
 static void scale(const struct tide_call *call, void *to, const void *from, bool adds)

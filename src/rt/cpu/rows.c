@@ -118,33 +118,23 @@ void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from,
 
 /* ---- sums */
 
-TIDE_KERNEL(void, add, (float *to, const float *a, const float *b, int64_t count), (to, a, b, count))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = a[i] + b[i];
-}
-
-TIDE_KERNEL(void, add_bf16, (tide_bf16 * to, const tide_bf16 *a, const tide_bf16 *b, int64_t count),
-            (to, a, b, count))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = tide_narrow(tide_bits_float((uint32_t)a[i] << 16) + tide_bits_float((uint32_t)b[i] << 16));
-}
-
 struct addition {
     void *to;
     const void *a, *b;
     enum tide_dtype dtype;
 };
 
-static void add_some(void *context, int64_t first, int64_t last)
+TIDE_KERNEL(void, add_some, (void *context, int64_t first, int64_t last), (context, first, last))
 {
     const struct addition *x = context;
-    if (x->dtype == TIDE_BF16)
-        add_bf16((tide_bf16 *)x->to + first, (const tide_bf16 *)x->a + first, (const tide_bf16 *)x->b + first,
-                 last - first);
-    else
-        add((float *)x->to + first, (const float *)x->a + first, (const float *)x->b + first, last - first);
+    const float *a = x->a, *b = x->b;
+    const tide_bf16 *half_a = x->a, *half_b = x->b;
+    float *to = x->to;
+    tide_bf16 *half = x->to;
+    for (int64_t i = first; x->dtype == TIDE_F32 && i < last; i++)
+        to[i] = a[i] + b[i];
+    for (int64_t i = first; x->dtype == TIDE_BF16 && i < last; i++)
+        half[i] = tide_narrow(tide_from_bf16(half_a[i]) + tide_from_bf16(half_b[i]));
 }
 
 void tide_rows_add(void *to, const void *a, const void *b, enum tide_dtype dtype, int64_t count)
