@@ -114,17 +114,12 @@ static int take_number(const json_t *object, const char *key, int64_t most, int6
     return 0;
 }
 
-/* A first edition had one task, and did not say it. */
-static const char *task_of(const json_t *root)
-{
-    const json_t *task = json_object_get(root, "task");
-    return task ? json_string_value(task) : "lm";
-}
-
 /* Settings go where `state` wants them, if it is of this task. */
 static int take_state(const json_t *root, struct tide_checkpoint_state *state, struct tide_err *err)
 {
-    const char *task = task_of(root);
+    /* A first edition had one task, and did not say it. */
+    const json_t *named = json_object_get(root, "task");
+    const char *task = named ? json_string_value(named) : "lm";
     const struct tide_setting *table = task ? tide_task_settings(task) : NULL;
     bool wanted = state && task && !strcmp(state->task, task);
     int64_t step;
@@ -257,13 +252,6 @@ static bool has(int folder, enum tide_checkpoint_file file)
     return !faccessat(folder, tide_checkpoint_names[file], F_OK, 0);
 }
 
-/* Of a directory with a config.json alone. */
-static void refuse_model(struct tide_err *err)
-{
-    tide_err_set(err, "there is a config.json but no model.safetensors");
-    tide_err_hint(err, "make one with transformers: model.save_pretrained(DIR, safe_serialization=True)");
-}
-
 static int verify_step(int folder, const char *name, struct tide_err *err)
 {
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -327,7 +315,8 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
                              !faccessat(folder, "model.safetensors.index.json", F_OK, 0)))
         status = 0; /* a model from elsewhere */
     else if (status == 1) {
-        refuse_model(err);
+        tide_err_set(err, "there is a config.json but no model.safetensors");
+        tide_err_hint(err, "make one with transformers: model.save_pretrained(DIR, safe_serialization=True)");
         status = wrap(dir, err);
     }
     close(folder);

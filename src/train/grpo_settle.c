@@ -50,12 +50,6 @@ static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, 
     return status;
 }
 
-static int refuse_symbols(struct tide_err *err)
-{
-    tide_err_set(err, "a new model has no vocabulary for these prompts");
-    return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
-}
-
 /* The model's own; of a new model the tokenizer's, or that of sums. */
 static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed, struct tide_err *err)
 {
@@ -72,8 +66,10 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
         config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
         return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
     }
-    if (!o->tokenizer)
-        return refuse_symbols(err);
+    if (!o->tokenizer) {
+        tide_err_set(err, "a new model has no vocabulary for these prompts");
+        return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
+    }
     if (tide_vocabulary_named(o->tokenizer, config->vocabulary, &g->language.vocabulary, err))
         return -1;
     if (!config->vocabulary)

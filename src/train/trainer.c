@@ -44,12 +44,6 @@ static bool is_in(const char *checkpoint, const char *dir)
     return !stat(above, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static int refuse_occupied(const char *dir, struct tide_err *err)
-{
-    tide_err_set(err, "'%s' already holds a run", TIDE_SHOWN(dir, 256));
-    return tide_err_hint(err, "continue it with --resume auto, or name another directory");
-}
-
 /* Where to go on from, if anywhere; a directory with a run is not written to by another. */
 static int find_resumed(struct tide_trainer *t, struct tide_err *err)
 {
@@ -64,8 +58,10 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
         o->resume && !automatic ? tide_checkpoint_find(o->resume, t->resumed, sizeof t->resumed, err) : here;
     if (here < 0 || there < 0)
         return -1;
-    if (!here && (!o->resume || !is_in(t->resumed, o->out)))
-        return refuse_occupied(o->out, err);
+    if (!here && (!o->resume || !is_in(t->resumed, o->out))) {
+        tide_err_set(err, "'%s' already holds a run", TIDE_SHOWN(o->out, 256));
+        return tide_err_hint(err, "continue it with --resume auto, or name another directory");
+    }
     if (there > 0 && o->resume && !automatic)
         return tide_err_set(err, "there is no checkpoint in '%s'", TIDE_SHOWN(o->resume, 256));
     if (there > 0) {

@@ -257,13 +257,6 @@ int32_t tide_vocabulary_begin(const struct tide_vocabulary *v)
     return begin < 0 ? 0 : begin;
 }
 
-/* The symbols that there are, for a hint. */
-static int hint_symbols(const struct tide_vocabulary *v, struct tide_err *err)
-{
-    const char *shown = TIDE_ESCAPED(v->symbols, (size_t)v->symbol_count, 200);
-    return tide_err_hint(err, "it knows %d symbols: %s", v->symbol_count, shown);
-}
-
 static int64_t symbols_of(const struct tide_vocabulary *v, const char *text, int32_t *out,
                           struct tide_err *err)
 {
@@ -275,7 +268,8 @@ static int64_t symbols_of(const struct tide_vocabulary *v, const char *text, int
         size_t rune = tide_text_rune(text + count, strlen(text + count), NULL);
         tide_err_set(err, "the model does not know the symbol '%s'",
                      TIDE_ESCAPED(text + count, rune ? rune : 1, 32));
-        return hint_symbols(v, err);
+        return tide_err_hint(err, "it knows %d symbols: %s", v->symbol_count,
+                             TIDE_ESCAPED(v->symbols, (size_t)v->symbol_count, 200));
     }
     return count;
 }

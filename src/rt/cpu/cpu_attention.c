@@ -78,6 +78,7 @@ struct attention {
     int64_t wide, padded;           /* width and sequence, rounded up to 16 */
     float *scratch;
     int64_t thread_floats;
+    void (*do_head)(const struct attention *a, int64_t head, float *room);
 };
 
 static int64_t up16(int64_t n)
@@ -276,27 +277,16 @@ static int64_t floats_needed(const struct attention *a, enum tide_direction dire
 }
 
 /* Heads of all sequences, by their number. */
-static void visit(const struct attention *all, int64_t first, int64_t last,
-                  void (*head)(const struct attention *a, int64_t head, float *room))
+static void do_heads(void *context, int64_t first, int64_t last)
 {
-    struct attention a = *all;
+    struct attention a = *(const struct attention *)context;
     for (int64_t sequence = 0; sequence * a.heads < last; sequence++, a.row += a.sequence) {
         a.sequence = tide_attention_rows(a.call, sequence, a.row);
         a.padded = up16(a.sequence);
         for (int64_t i = 0; i < a.heads; i++)
             if (sequence * a.heads + i >= first && sequence * a.heads + i < last)
-                head(&a, i, a.scratch + tide_thread() * a.thread_floats);
+                a.do_head(&a, i, a.scratch + tide_thread() * a.thread_floats);
     }
-}
-
-static void forward_heads(void *context, int64_t first, int64_t last)
-{
-    visit(context, first, last, head_forward);
-}
-
-static void backward_heads(void *context, int64_t first, int64_t last)
-{
-    visit(context, first, last, head_backward);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
@@ -305,8 +295,8 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     a.call = call;
     a.scratch = call->scratch;
     a.thread_floats = floats_needed(&a, direction);
-    tide_parallel(tide_attention_sequences(call) * a.heads, 1,
-                  direction == TIDE_FORWARD ? forward_heads : backward_heads, &a);
+    a.do_head = direction == TIDE_FORWARD ? head_forward : head_backward;
+    tide_parallel(tide_attention_sequences(call) * a.heads, 1, do_heads, &a);
 }
 
 static void forward(const struct tide_call *call)

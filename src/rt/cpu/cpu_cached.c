@@ -40,16 +40,6 @@ static struct cached cached_of(const struct tide_graph *graph, const struct tide
     return c;
 }
 
-static struct cached cached_of_call(const struct tide_call *call)
-{
-    struct cached c = cached_of(call->graph, call->node);
-    c.call = call;
-    c.slots = call->in[SLOTS];
-    c.positions = call->in[POSITIONS];
-    c.scratch = call->scratch;
-    return c;
-}
-
 static void *number_at(const struct cached *c, const void *start, int64_t at)
 {
     return (char *)start + (size_t)at * tide_dtype_bytes(c->dtype);
@@ -260,7 +250,11 @@ static void do_heads(void *context, int64_t first, int64_t last)
 
 static void forward(const struct tide_call *call)
 {
-    struct cached c = cached_of_call(call);
+    struct cached c = cached_of(call->graph, call->node);
+    c.call = call;
+    c.slots = call->in[SLOTS];
+    c.positions = call->in[POSITIONS];
+    c.scratch = call->scratch;
     int64_t slots = call->graph->tensors[call->node->in[KEYS]].dims[0], work = 0;
     for (int64_t i = 0; i < c.rows; i++) {
         if (c.slots[i] < 0)

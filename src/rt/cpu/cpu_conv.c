@@ -209,12 +209,6 @@ static void turn_lines(void *context, int64_t first, int64_t last)
     }
 }
 
-static void turn_weight(const struct tide_conv *d, const void *weight, float *to)
-{
-    struct turning t = {d, weight, to};
-    tide_parallel(TIDE_WINDOW * d->out, 4 * LINES, turn_lines, &t);
-}
-
 /* ---- passes */
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
@@ -252,7 +246,8 @@ static void backward(const struct tide_call *call)
     }
     if (call->in_grad[X]) {
         struct tide_windows x = x_grad_windows(&d, call->adds >> X & 1);
-        turn_weight(&d, call->in[WEIGHT], call->scratch);
+        struct turning t = {&d, call->in[WEIGHT], call->scratch};
+        tide_parallel(TIDE_WINDOW * d.out, 4 * LINES, turn_lines, &t);
         multiply(call, &x, d.from,
                  (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], NULL},
                  (char *)call->scratch + turned_bytes(&d));

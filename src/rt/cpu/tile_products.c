@@ -93,16 +93,11 @@ static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct t
 
 /* What of scratch is whose: a share for each thread, then the slab, then for each thread two panels and the
  * sums of a field. */
-static size_t scratch_of(const struct tiling *t)
-{
-    return t->a_bytes + (size_t)t->threads *
-                            (sizeof(struct tide_share) + 2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
-}
-
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product)
 {
     struct tiling t = tiling_of(kind, product);
-    return scratch_of(&t);
+    return t.a_bytes +
+           (size_t)t.threads * (sizeof(struct tide_share) + 2 * t.b_bytes + (size_t)t.group * t.sum_bytes);
 }
 
 /* ---- a product */
