@@ -60,41 +60,31 @@ TIDE_INLINE int32_t rank_of(float x, int top)
     return x > ZERO(top) ? (int32_t)rank : top - SIGNED;
 }
 
-TIDE_KERNEL(void, decode_signed,
-            (float *restrict numbers, const uint8_t *restrict codes, int64_t count, float absmax),
-            (numbers, codes, count, absmax))
+TIDE_KERNEL(void, decode,
+            (float *restrict numbers, const uint8_t *restrict codes, int64_t count, float absmax,
+             bool is_signed),
+            (numbers, codes, count, absmax, is_signed))
 {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; is_signed && i < count; i++) {
         int32_t rank = codes[i] - 127;
         float number = number_of(rank < 0 ? -rank : rank, SIGNED) * absmax;
         numbers[i] = rank < 0 ? -number : number;
     }
-}
-
-TIDE_KERNEL(void, decode_unsigned,
-            (float *restrict numbers, const uint8_t *restrict codes, int64_t count, float absmax),
-            (numbers, codes, count, absmax))
-{
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; !is_signed && i < count; i++)
         numbers[i] = number_of(codes[i] + 1, UNSIGNED) * absmax;
 }
 
-TIDE_KERNEL(void, encode_signed,
-            (uint8_t *restrict codes, const float *restrict numbers, int64_t count, float share),
-            (codes, numbers, count, share))
+TIDE_KERNEL(void, encode,
+            (uint8_t *restrict codes, const float *restrict numbers, int64_t count, float share,
+             bool is_signed),
+            (codes, numbers, count, share, is_signed))
 {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; is_signed && i < count; i++) {
         float x = numbers[i] * share;
         int32_t rank = rank_of(x < 0 ? -x : x, SIGNED);
         codes[i] = (uint8_t)(127 + (x >= 0 ? rank : rank < 127 ? -rank : -127));
     }
-}
-
-TIDE_KERNEL(void, encode_unsigned,
-            (uint8_t *restrict codes, const float *restrict numbers, int64_t count, float share),
-            (codes, numbers, count, share))
-{
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; !is_signed && i < count; i++)
         codes[i] = (uint8_t)(rank_of(numbers[i] * share, UNSIGNED) - 1);
 }
 
@@ -223,10 +213,7 @@ void tide_dynamic8_decode(float *numbers, const uint8_t *codes, int64_t count, f
         return;
     }
 #endif
-    if (is_signed)
-        decode_signed(numbers, codes, count, absmax);
-    else
-        decode_unsigned(numbers, codes, count, absmax);
+    decode(numbers, codes, count, absmax, is_signed);
 }
 
 void tide_dynamic8_encode(uint8_t *codes, const float *numbers, int64_t count, float absmax, bool is_signed)
@@ -238,8 +225,5 @@ void tide_dynamic8_encode(uint8_t *codes, const float *numbers, int64_t count, f
         return;
     }
 #endif
-    if (is_signed)
-        encode_signed(codes, numbers, count, share);
-    else
-        encode_unsigned(codes, numbers, count, share);
+    encode(codes, numbers, count, share, is_signed);
 }
