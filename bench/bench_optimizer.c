@@ -12,6 +12,7 @@
 #include "rt/optimizer.h"
 #include "base/random.h"
 #include "rt/cpu/threads.h"
+#include "../tests/unit/optimizer_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void measure(const struct tide_optimizer *optimizer, struct tide_trained 
     s.decay = 0.1F;
     s.scale = 0.5F;
     memset(state, 0, bytes);
-    tide_optimizer_place(optimizer, state, &t);
+    place_state(optimizer, state, &t);
     for (s.step = 1; s.step <= 3; s.step++) {
         struct tide_factors f = tide_optimizer_factors(&s);
         double wall = now(CLOCK_MONOTONIC), processors = now(CLOCK_PROCESS_CPUTIME_ID);
@@ -74,7 +75,7 @@ static double traffic(const struct tide_optimizer *optimizer, int64_t rows, enum
 {
     int passes = optimizer == &tide_optimizer_adafactor ? 6 : 3;
     return (double)rows * COLUMNS * (double)tide_dtype_bytes(dtype) * passes +
-           2 * (double)tide_optimizer_state_bytes(optimizer, rows, COLUMNS);
+           2 * (double)bytes_of_state(optimizer, rows, COLUMNS);
 }
 
 static void show(const struct tide_optimizer *optimizer, int64_t rows, enum tide_dtype dtype,
@@ -82,8 +83,7 @@ static void show(const struct tide_optimizer *optimizer, int64_t rows, enum tide
 {
     double count = (double)rows * COLUMNS;
     printf("%-10s %-5s %11.2f %11.1f %13.2f %13.2f %9.2f %9.2f\n", optimizer->name,
-           dtype == TIDE_BF16 ? "bf16" : "f32",
-           (double)tide_optimizer_state_bytes(optimizer, rows, COLUMNS) / count,
+           dtype == TIDE_BF16 ? "bf16" : "f32", (double)bytes_of_state(optimizer, rows, COLUMNS) / count,
            traffic(optimizer, rows, dtype) / count, count / is->wall / 1e9, count / is->processors / 1e9,
            adamw->wall / is->wall, adamw->processors / is->processors);
 }
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     tide_threads_set(threads);
     size_t state_bytes = 0, scratch_bytes = 0;
     for (int k = 0; tide_optimizers[k]; k++) {
-        size_t state = tide_optimizer_state_bytes(tide_optimizers[k], rows, COLUMNS);
+        size_t state = bytes_of_state(tide_optimizers[k], rows, COLUMNS);
         size_t scratch = tide_optimizer_scratch(tide_optimizers[k], rows, COLUMNS);
         state_bytes = state > state_bytes ? state : state_bytes;
         scratch_bytes = scratch > scratch_bytes ? scratch : scratch_bytes;

@@ -16,40 +16,12 @@ const struct tide_optimizer *tide_optimizer_find(const char *name)
     return NULL;
 }
 
-static size_t part_bytes(const struct tide_state_part *part)
-{
-    return tide_aligned((size_t)part->count * tide_dtype_bytes(part->dtype));
-}
-
 int tide_optimizer_parts(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
                          struct tide_state_part ret_parts[TIDE_STATE_PARTS])
 {
-    size_t offset = 0;
     int count = optimizer->parts(rows, columns, ret_parts);
     TIDE_CHECK(count, <=, TIDE_STATE_PARTS);
-    for (int i = 0; i < count; i++) {
-        ret_parts[i].offset = offset;
-        offset += part_bytes(&ret_parts[i]);
-    }
     return count;
-}
-
-size_t tide_optimizer_state_bytes(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns)
-{
-    struct tide_state_part parts[TIDE_STATE_PARTS];
-    size_t bytes = 0;
-    int count = optimizer->parts(rows, columns, parts);
-    for (int i = 0; i < count; i++)
-        bytes += part_bytes(&parts[i]);
-    return bytes;
-}
-
-void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, struct tide_trained *trained)
-{
-    struct tide_state_part parts[TIDE_STATE_PARTS];
-    int count = tide_optimizer_parts(optimizer, trained->rows, trained->columns, parts);
-    for (int i = 0; i < TIDE_STATE_PARTS; i++)
-        trained->parts[i] = i < count ? (char *)state + parts[i].offset : NULL;
 }
 
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *s)

@@ -2,9 +2,8 @@
  * optimizer.h - the optimizers there are: what state each keeps of a parameter, and how it updates one.
  *
  * An optimizer is a row of a table (optimizer.c) and one file (optimizer_NAME.c) with what it means: for each
- * parameter it keeps parts, arrays that begin as zeros, lie in the arena one after the other
- * (tide_optimizer_parts) and are saved by name, and a reference says what a step does. How a device does it
- * is another file: cpu/cpu_NAME.c (cpu/update.h).
+ * parameter it keeps parts (tide_optimizer_parts), arrays that begin as zeros and are saved by name, and a
+ * reference says what a step does. How a device does it is another file: cpu/cpu_NAME.c (cpu/update.h).
  *
  * However an update is cut and shared out, every bit is the same. Everything is computed
  * in f32 (sums in f64) and rounded once: weights in f32 to the nearest, weights in bf16 at random
@@ -30,7 +29,6 @@ struct tide_state_part {
     enum tide_dtype dtype;
     int64_t count;
     bool is_shaped; /* like the parameter; else a row of numbers */
-    size_t offset;  /* in the parameter's state */
 };
 
 /* A parameter that learns, and where its things lie. */
@@ -63,7 +61,7 @@ struct tide_factors {
 
 struct tide_optimizer {
     const char *name;
-    /* Fills parts, offsets aside; returns how many. */
+    /* Fills parts; returns how many. */
     int (*parts)(int64_t rows, int64_t columns, struct tide_state_part *ret_parts);
     /* What is meant, in f64 on one thread: state is written and rounded, the new weights go to ret_weight as
      * they are before they are rounded. Weights and everything else stay. */
@@ -77,15 +75,9 @@ extern const struct tide_optimizer *const tide_optimizers[];
 /* NULL: there is none of that name. */
 const struct tide_optimizer *tide_optimizer_find(const char *name);
 
-/* The parts of a parameter's state, each at a multiple of TIDE_ALIGN; how many. */
+/* The parts of a parameter's state; how many. */
 int tide_optimizer_parts(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
                          struct tide_state_part ret_parts[TIDE_STATE_PARTS]);
-
-/* Their bytes together, a multiple of TIDE_ALIGN. */
-size_t tide_optimizer_state_bytes(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns);
-
-/* Points its parts into a state of so many bytes. */
-void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, struct tide_trained *trained);
 
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *step);
 

@@ -10,12 +10,12 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
 {
     int count = rows == 1 ? VECTOR_PARTS : MATRIX_PARTS;
     if (rows == 1) {
-        ret_parts[SQUARES] = (struct tide_state_part){"exp_avg_sq", TIDE_F32, columns, true, 0};
+        ret_parts[SQUARES] = (struct tide_state_part){"exp_avg_sq", TIDE_F32, columns, true};
     } else {
-        ret_parts[BY_ROW] = (struct tide_state_part){"exp_avg_sq_row", TIDE_F32, rows, false, 0};
-        ret_parts[BY_COLUMN] = (struct tide_state_part){"exp_avg_sq_col", TIDE_F32, columns, false, 0};
+        ret_parts[BY_ROW] = (struct tide_state_part){"exp_avg_sq_row", TIDE_F32, rows, false};
+        ret_parts[BY_COLUMN] = (struct tide_state_part){"exp_avg_sq_col", TIDE_F32, columns, false};
     }
-    ret_parts[count - 1] = (struct tide_state_part){NULL, TIDE_F32, WHOLE_NUMBERS, false, 0};
+    ret_parts[count - 1] = (struct tide_state_part){NULL, TIDE_F32, WHOLE_NUMBERS, false};
     return count;
 }
 

@@ -7,7 +7,7 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
 {
     static const char *const names[PARTS] = {"exp_avg", "exp_avg_sq"};
     for (int i = 0; i < PARTS; i++)
-        ret_parts[i] = (struct tide_state_part){names[i], TIDE_F32, rows * columns, true, 0};
+        ret_parts[i] = (struct tide_state_part){names[i], TIDE_F32, rows * columns, true};
     return PARTS;
 }
 

@@ -16,9 +16,9 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
     enum tide_dtype dtype = count < LEAST ? TIDE_F32 : TIDE_U8;
     int parts = count < LEAST ? ABSMAX1 : PARTS;
     for (int i = 0; i < parts; i++)
-        ret_parts[i] =
-            i < ABSMAX1 ? (struct tide_state_part){names[i], dtype, count, true, 0}
-                        : (struct tide_state_part){names[i], TIDE_F32, (count + BLOCK - 1) / BLOCK, false, 0};
+        ret_parts[i] = i < ABSMAX1
+                           ? (struct tide_state_part){names[i], dtype, count, true}
+                           : (struct tide_state_part){names[i], TIDE_F32, (count + BLOCK - 1) / BLOCK, false};
     return parts;
 }
 

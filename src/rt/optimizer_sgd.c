@@ -3,7 +3,7 @@
 
 static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_parts)
 {
-    ret_parts[0] = (struct tide_state_part){"momentum_buffer", TIDE_F32, rows * columns, true, 0};
+    ret_parts[0] = (struct tide_state_part){"momentum_buffer", TIDE_F32, rows * columns, true};
     return 1;
 }
 

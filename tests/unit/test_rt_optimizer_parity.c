@@ -6,6 +6,7 @@
  * far ours may be apart from them is stated below: numbers of a tensor by its norm, and the sum of n of them
  * by sqrt(n) times that.
  */
+#include "optimizer_state.h"
 #include "rt/cpu/update.h"
 #include "rt/cpu/cpu_dynamic8.h"
 #include "rt/dynamic8.h"
@@ -160,11 +161,11 @@ static void parameter_agrees(const struct tide_optimizer *optimizer, const struc
     float *weight = zeros((size_t)count * sizeof *weight),
           *gradient = zeros((size_t)count * sizeof *gradient);
     double *numbers = zeros((size_t)count * sizeof *numbers);
-    void *state = zeros(tide_optimizer_state_bytes(optimizer, p->rows, p->columns));
+    void *state = zeros(bytes_of_state(optimizer, p->rows, p->columns));
     void *scratch = zeros(tide_optimizer_scratch(optimizer, p->rows, p->columns));
     t.weight = weight;
     t.gradient = gradient;
-    tide_optimizer_place(optimizer, state, &t);
+    place_state(optimizer, state, &t);
     make_weight(p->name, weight, count);
     for (int step = 1; step <= STEPS; step++) {
         struct tide_optimizer_step s = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-6F};
