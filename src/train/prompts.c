@@ -29,8 +29,7 @@ struct tide_prompts {
     uint64_t file_bytes;
     struct entry *entries;
     int64_t count;
-    size_t room;    /* entries */
-    size_t longest; /* of the texts */
+    size_t room; /* entries */
     size_t line_room;
     char *line, *text; /* of the prompt that was read last: line_room bytes each */
     char shown[256];   /* the path, for messages */
@@ -169,8 +168,8 @@ static int refuse_json(const json_error_t *why, struct tide_err *err)
     return tide_err_hint(err, "each line is an object like {\"prompt\": \"07+85=\"}");
 }
 
-/* Whether a line is a prompt; *ret_len is the length of its text. */
-static int look_at(const char *line, size_t len, size_t *ret_len, struct tide_err *err)
+/* Whether a line is a prompt. */
+static int look_at(const char *line, size_t len, struct tide_err *err)
 {
     json_error_t why;
     for (size_t at = 0, step; at < len; at += step)
@@ -189,20 +188,17 @@ static int look_at(const char *line, size_t len, size_t *ret_len, struct tide_er
     else if (json_object_get(root, "completions"))
         status =
             tide_err_set(err, "it has a field 'completions', which is the name of what the model generates");
-    if (!status)
-        *ret_len = json_string_length(prompt);
     json_decref(root);
     return status;
 }
 
-static int add_entry(struct tide_prompts *p, const struct entry *entry, size_t text_len, struct tide_err *err)
+static int add_entry(struct tide_prompts *p, const struct entry *entry, struct tide_err *err)
 {
     if (p->count == TIDE_PROMPTS_MOST)
         return tide_err_set(err, "it has more than %d prompts", TIDE_PROMPTS_MOST);
     if (TIDE_GROW(p->entries, p->room, p->count + 1, TIDE_PROMPTS_MOST))
         return tide_err_set(err, "out of memory");
     p->entries[p->count++] = *entry;
-    p->longest = text_len > p->longest ? text_len : p->longest;
     p->line_room = entry->len + 1 > p->line_room ? entry->len + 1 : p->line_room;
     return 0;
 }
@@ -213,7 +209,7 @@ static int take_line(struct tide_prompts *p, const struct tide_buf *line, uint64
 {
     static const char mark[] = "\xef\xbb\xbf"; /* what some editors begin a file with */
     const char *text = tide_buf_view(line);
-    size_t len = line->len, text_len = 0, skipped = number == 1 && !strncmp(text, mark, 3) ? 3 : 0;
+    size_t len = line->len, skipped = number == 1 && !strncmp(text, mark, 3) ? 3 : 0;
     text += skipped;
     len -= skipped;
     if (line->failed) {
@@ -222,10 +218,10 @@ static int take_line(struct tide_prompts *p, const struct tide_buf *line, uint64
     }
     if (strspn(text, " \t\r") == len)
         return 0;
-    if (look_at(text, len, &text_len, err))
+    if (look_at(text, len, err))
         return tide_prompts_wrap(p, number, err);
     struct entry entry = {at + skipped, (uint32_t)len, tide_durable_checksum(0, text, len), number};
-    if (add_entry(p, &entry, text_len, err))
+    if (add_entry(p, &entry, err))
         return tide_err_wrap(err, "%s", p->shown);
     return 0;
 }
@@ -328,7 +324,6 @@ int tide_prompts_sums(const struct tide_data *sums, struct tide_prompts **ret_pr
         return -1;
     p->sums = sums;
     p->count = tide_data_count(sums);
-    p->longest = strlen("07+85=");
     p->line_room = SUM_ROOM;
     return finish(p, ret_prompts, err);
 }
@@ -348,11 +343,6 @@ void tide_prompts_free(struct tide_prompts *p)
 int64_t tide_prompts_count(const struct tide_prompts *p)
 {
     return p->count;
-}
-
-size_t tide_prompts_longest(const struct tide_prompts *p)
-{
-    return p->longest;
 }
 
 int tide_prompts_wrap(const struct tide_prompts *p, int64_t line, struct tide_err *err)

@@ -47,8 +47,6 @@ void tide_prompts_free(struct tide_prompts *prompts);
 
 /* In an epoch. */
 int64_t tide_prompts_count(const struct tide_prompts *prompts);
-/* Of the longest text, in bytes. */
-size_t tide_prompts_longest(const struct tide_prompts *prompts);
 
 /* Prompt number n of the run, from 0: with k prompts in a step, step s has those from s * k on. */
 int tide_prompts_read(struct tide_prompts *prompts, uint64_t number, struct tide_prompt *ret_prompt,
