@@ -195,10 +195,9 @@ struct tide_batchnorm {
 int tide_op_batchnorm(struct tide_graph *graph, int x, const struct tide_batchnorm *norm);
 
 /* weight (K, O) of a product and the norm after it, with its running statistics -> (K, O), and the bias (O)
- * that goes with it: the tensor after. Forward only. _points: of a 3x3 convolution's weight its points
+ * that goes with it: the tensor after. Forward only. by_points: of a 3x3 convolution's weight its points
  * (winograd.h). */
-int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm);
-int tide_op_fold_points(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm);
+int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm, bool by_points);
 
 /* A convolution by the points of its weight, f32, with a bias. Forward only. */
 int tide_op_winograd(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);

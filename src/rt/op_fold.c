@@ -91,7 +91,7 @@ const struct tide_op tide_op_of_fold = {
     .reference_forward = reference_forward,
 };
 
-static int append(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm, bool by_points)
+int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm, bool by_points)
 {
     struct tide_node node = {.op = &tide_op_of_fold,
                              .in = {weight, norm->weight, norm->bias, norm->mean, norm->variance},
@@ -99,14 +99,4 @@ static int append(struct tide_graph *graph, int weight, const struct tide_batchn
                              .numbers = {[BY_POINTS] = by_points},
                              .real = norm->epsilon};
     return tide_graph_append(graph, &node);
-}
-
-int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm)
-{
-    return append(graph, weight, norm, false);
-}
-
-int tide_op_fold_points(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm)
-{
-    return append(graph, weight, norm, true);
 }

@@ -153,6 +153,6 @@ int tide_op_conv_folded(struct tide_graph *graph, int x, int weight, const struc
                         int64_t columns, int64_t rows)
 {
     bool by_points = !graph->failed && x >= 0 && weight >= 0 && pays(graph, x, weight, columns, rows);
-    int folded = by_points ? tide_op_fold_points(graph, weight, norm) : tide_op_fold(graph, weight, norm);
+    int folded = tide_op_fold(graph, weight, norm, by_points);
     return (by_points ? tide_op_winograd : tide_op_conv)(graph, x, folded, folded + 1, columns, rows);
 }

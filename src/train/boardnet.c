@@ -133,7 +133,7 @@ static int convolve(const struct maker *m, int x, const char *layer, const char 
     if (m->plays && wide)
         return tide_op_conv_folded(m->graph, x, weight, &norm, c->columns, c->rows);
     if (m->plays) {
-        int folded = tide_op_fold(m->graph, weight, &norm);
+        int folded = tide_op_fold(m->graph, weight, &norm, false);
         return tide_op_linear(m->graph, x, folded, folded + 1, true);
     }
     int y = wide ? tide_op_conv(m->graph, x, weight, -1, c->columns, c->rows)

@@ -226,7 +226,7 @@ static void make_fold(struct tide_graph *graph, const int64_t *n)
 {
     int weight = matrix(graph, n[0], n[1]);
     struct tide_batchnorm norm = batchnorm(graph, n[1]);
-    tide_op_fold(graph, weight, &norm);
+    tide_op_fold(graph, weight, &norm, false);
 }
 
 static void make_fold_points(struct tide_graph *graph, const int64_t *n)
@@ -234,7 +234,7 @@ static void make_fold_points(struct tide_graph *graph, const int64_t *n)
     int64_t dims[2] = {9 * n[0], n[1]};
     int weight = tide_graph_tensor(graph, "weight", TIDE_INPUT, TIDE_F32, 2, dims);
     struct tide_batchnorm norm = batchnorm(graph, n[1]);
-    tide_op_fold_points(graph, weight, &norm);
+    tide_op_fold(graph, weight, &norm, true);
 }
 
 static void make_winograd(struct tide_graph *graph, const int64_t *n)

@@ -45,7 +45,8 @@ static void build(struct net *n)
                                       .epsilon = 1e-5F};
     for (int i = 0; i < BATCHES; i++) {
         n->programs[i] = tide_graph_program(n->graph, "play", false);
-        int x = input(n->graph, "x", rows[i], IN), folded = tide_op_fold(n->graph, n->weight, &n->norm);
+        int x = input(n->graph, "x", rows[i], IN),
+            folded = tide_op_fold(n->graph, n->weight, &n->norm, false);
         n->y[i] = tide_graph_result(n->graph, tide_op_linear(n->graph, x, folded, folded + 1, true));
     }
     n->other = tide_graph_program(n->graph, "other", false);
