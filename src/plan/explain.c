@@ -385,6 +385,15 @@ static int64_t extended(int64_t half, int64_t whole, double further)
     return whole + llround((double)(whole - half) * further);
 }
 
+static bool plan_amount(const struct search *s, struct tried t, int64_t amount, struct tide_forecast *f,
+                        char *what, size_t size)
+{
+    struct tide_job job;
+    struct tide_err err;
+    t.amount = amount;
+    return compose(s, &t, &job, what, size) && tide_forecast_make(&job, TIDE_POOLED, f, &err) == 0;
+}
+
 /* Plans the whole model. A large count is planned for less, twice, and the line extended: a plan goes through
  * every tensor that is held. */
 static bool plan_whole(const struct search *s, const struct tried *t, struct tide_forecast *f, char *what,
@@ -392,22 +401,13 @@ static bool plan_whole(const struct search *s, const struct tried *t, struct tid
 {
     struct tide_forecast half;
     struct tide_job job;
-    struct tide_err err;
-    struct tried fewer = *t;
-    if (!compose(s, t, &job, what, size))
-        return false;
-    int64_t most = BLOCKS_PLANNED / (job.model.layers > 0 ? job.model.layers : 1);
+    char unsaid[TIDE_WHAT];
+    int64_t most = BLOCKS_PLANNED / (s->job.model.layers > 0 ? s->job.model.layers : 1);
     most = most < 8 ? 8 : most > 64 ? 64 : most;
     if (t->amount <= most)
-        return tide_forecast_make(&job, TIDE_POOLED, f, &err) == 0;
-    char unsaid[TIDE_WHAT];
-    fewer.amount = most / 2;
-    if (!compose(s, &fewer, &job, unsaid, sizeof unsaid) ||
-        tide_forecast_make(&job, TIDE_POOLED, &half, &err) != 0)
-        return false;
-    fewer.amount = most;
-    if (!compose(s, &fewer, &job, unsaid, sizeof unsaid) ||
-        tide_forecast_make(&job, TIDE_POOLED, f, &err) != 0)
+        return plan_amount(s, *t, t->amount, f, what, size);
+    if (!compose(s, t, &job, what, size) || !plan_amount(s, *t, most / 2, &half, unsaid, sizeof unsaid) ||
+        !plan_amount(s, *t, most, f, unsaid, sizeof unsaid))
         return false;
     double further = (double)(t->amount - most) / (double)(most - most / 2);
     f->allocated = extended(half.allocated, f->allocated, further);

@@ -15,8 +15,6 @@ struct run {
     struct tide_net policy, reference;
     bool has_reference;
     struct tide_batch batch;
-    struct tide_sized mask;
-    int first_trained; /* leaves of the policy */
     int policy_leaves;
     struct tide_sized *scratch; /* of an update: two per leaf */
     struct tide_sized *states;  /* STATES per leaf, the last for an fp32 master copy */
@@ -77,13 +75,14 @@ static void make_inputs(struct run *run)
         int64_t pixels =
             tide_times(tide_times(job->batch, job->model.planes), tide_times(job->sequence, job->sequence));
         run->batch.in = tide_tape_take(tape, pixels, width_of(job->dtype), TIDE_PART_INPUT);
-        run->batch.labels = tide_tape_take(tape, job->batch, 8, TIDE_PART_INPUT);
+        tide_tape_take(tape, job->batch, 8, TIDE_PART_INPUT); /* labels */
         return;
     }
     run->batch.in = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
-    if (job->loss == TIDE_LOSS_OWN)
-        run->batch.labels = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
-    run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : TIDE_NOTHING;
+    if (job->loss == TIDE_LOSS_OWN) /* the next tokens */
+        tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
+    if (job->padded) /* the mask */
+        tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
 }
 
 static struct tide_sized grpo_loss(struct run *run)
@@ -144,7 +143,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
 
 static bool is_trained(const struct run *run, int leaf)
 {
-    return leaf >= run->first_trained && leaf < run->policy_leaves && run->tape.leaves[leaf].trains;
+    return leaf < run->policy_leaves && run->tape.leaves[leaf].trains;
 }
 
 /* And its state is in this process. */
@@ -307,7 +306,7 @@ static void roll_out(struct run *run)
     tide_net_set_cache_aside(&run->policy, tape);
     generate(run, job->sequence - job->generate, job->generate, graph);
     tape->grad = true;
-    tide_tape_forget(tape, 0, run->old_nodes);
+    tide_tape_forget(tape, run->old_nodes);
     tide_net_drop_old_cache(&run->policy, tape);
     if (!job->mistakes.cache_kept && !graph)
         tide_net_drop_cache(&run->policy, tape);
@@ -319,7 +318,7 @@ static void evaluate(struct run *run)
     tide_tape_phase(tape, "evaluation");
     tide_tape_drop(tape, tide_loss(tape, run->job, &run->policy, &run->batch));
     tide_tape_end_cast(tape);
-    tide_tape_forget(tape, 0, run->old_nodes);
+    tide_tape_forget(tape, run->old_nodes);
 }
 
 /* The logits of a pass without a graph join a list; those of steps that are not run join it at once. */
@@ -404,7 +403,7 @@ static void infer_step(struct run *run)
         tide_net_done(&run->policy, tape);
     }
     tide_tape_end_cast(tape);
-    tide_tape_forget(tape, 0, tape->node_count);
+    tide_tape_forget(tape, tape->node_count);
 }
 
 static int run_job(struct run *run, struct tide_err *err)
@@ -471,10 +470,8 @@ static int steps_of(const struct tide_job *job, enum tide_detail detail)
 static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
                     struct tide_census *census, struct tide_forecast *to, struct tide_err *err)
 {
-    struct run run = {.job = job,
-                      .steps = steps_of(job, detail),
-                      .batch = {TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING},
-                      .mask = TIDE_NOTHING};
+    struct run run = {
+        .job = job, .steps = steps_of(job, detail), .batch = {TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING}};
     tide_tape_init(&run.tape, detail != TIDE_ROUGH);
     if (job->host)
         tide_cacher_init_heap(&run.tape.cacher);

@@ -57,8 +57,7 @@ static void cut_up(struct tide_tape *tape, int number)
         struct tide_leaf *leaf = &tape->leaves[i];
         if (leaf->group != number)
             continue;
-        leaf->shard =
-            tide_tape_take(tape, tide_shard_part(leaf, tape->processes), leaf->width, leaf->owner).storage;
+        tide_tape_take(tape, tide_shard_part(leaf, tape->processes), leaf->width, leaf->owner);
     }
     for (int i = group->first; i < group->end; i++)
         if (tape->leaves[i].group == number)

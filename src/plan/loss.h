@@ -9,7 +9,7 @@
 #include "plan/net.h"
 
 struct tide_batch {
-    struct tide_sized in, labels; /* labels: of pictures, or the next tokens that the program gives itself */
+    struct tide_sized in;
     /* What a variable of the loop holds until it is assigned again: logits, and a mistake's fp32 copy. */
     struct tide_sized held, held_wide;
 };

@@ -69,7 +69,7 @@ struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tap
                            : tide_torch_rms_norm(tape, x, norm->weight, channels);
 }
 
-static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_layer *layer)
+static void init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_layer *layer)
 {
     const struct tide_architecture *m = net->model;
     bool gpt = m->family == TIDE_FAMILY_GPT2, rms = m->family == TIDE_FAMILY_LLAMA;
@@ -88,7 +88,6 @@ static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_
         layer->gate = tide_net_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
     layer->up = tide_net_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
     layer->down = tide_net_linear(net, tape, m->hidden, m->channels, m->mlp_bias, true);
-    return tape->failed ? -1 : 0;
 }
 
 static void init_text(struct tide_net *net, struct tide_tape *tape)
@@ -183,6 +182,16 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
     return tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
 }
 
+/* What a kernel reads of q, k and v, which it keeps. */
+static void read_inputs(struct tide_tape *tape, int node, const struct tide_sized in[3], int width)
+{
+    for (int i = 0; i < 3; i++) {
+        tide_tape_save(tape, node, in[i]);
+        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW, tide_times(in[i].count, width));
+        tide_tape_drop(tape, in[i]);
+    }
+}
+
 /* One kernel: keeps q, k, v, its output and a number per row and head. */
 static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
@@ -196,17 +205,13 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
     int64_t scratch = tide_times(rows, 4) + tide_times(tide_times(rows, m->head_channels), 4);
     if (k.count < q.count) /* gradients of keys and values, once per query head */
         scratch += tide_times(tide_times(rows, m->head_channels), 2 * width);
-    int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, scratch) : -1;
+    int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, scratch) : -1;
     struct tide_sized out =
         tide_tape_make(tape, node, tide_times(rows, m->head_channels), width, TIDE_PART_ATTENTION);
     struct tide_sized sums = tide_tape_take(tape, rows, 4, TIDE_PART_ATTENTION);
     tide_tape_save(tape, node, out);
     tide_tape_save(tape, node, sums);
-    for (int i = 0; i < 3; i++) {
-        tide_tape_save(tape, node, in[i]);
-        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW, tide_times(in[i].count, width));
-        tide_tape_drop(tape, in[i]);
-    }
+    read_inputs(tape, node, in, width);
     tide_tape_drop(tape, sums);
     if (net->mask.storage >= 0 && net->how.compiled)
         tide_tape_save(tape, node, net->mask);
@@ -260,7 +265,7 @@ static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, st
         tide_tape_keep(tape, x);
         return x;
     }
-    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, 0) : -1;
+    int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out =
         tide_tape_make(tape, node, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
@@ -309,21 +314,18 @@ static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape 
     int width = tape->cast_width ? tape->cast_width : 4;
     struct tide_sized in[] = {tide_torch_cast(tape, q, width, owner), tide_torch_cast(tape, k, width, owner),
                               tide_torch_cast(tape, v, width, owner)};
-    int node = in[0].node >= 0 ? tide_tape_node(tape, owner, tide_times(pairs, 4)) : -1;
+    int node = in[0].node >= 0 ? tide_tape_node(tape, tide_times(pairs, 4)) : -1;
     struct tide_sized shares = tide_tape_take(tape, pairs, 4, owner);
     struct tide_sized out = tide_tape_make(tape, node, q.count, q.width, owner);
     tide_tape_save(tape, node, shares);
     tide_tape_drop(tape, shares);
-    for (int i = 0; i < 3; i++) {
-        tide_tape_save(tape, node, in[i]);
-        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW, tide_times(in[i].count, width));
-        tide_tape_drop(tape, in[i]);
-    }
+    read_inputs(tape, node, in, width);
     return out;
 }
 
-struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
-                                  struct tide_sized k, struct tide_sized v)
+/* q, k, v: (batch rows heads channels). */
+static struct tide_sized attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                struct tide_sized k, struct tide_sized v)
 {
     const struct tide_architecture *m = net->model;
     int64_t wide =
@@ -390,7 +392,7 @@ static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, st
     if (!net->caches)
         return x;
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
-    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_CACHE, 0) : -1;
+    int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized joined = tide_tape_make(tape, node, count, width, TIDE_PART_CACHE);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, width));
@@ -410,7 +412,7 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
     tide_tape_drop(tape, all);
     parts[1] = extend(net, tape, &net->cache[layer].keys, parts[1], parts[1].width);
     parts[2] = extend(net, tape, &net->cache[layer].values, parts[2], parts[2].width);
-    struct tide_sized out = tide_net_attend(net, tape, parts[0], parts[1], parts[2]);
+    struct tide_sized out = attend(net, tape, parts[0], parts[1], parts[2]);
     struct tide_sized projected = tide_then(tape, out, tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION));
     struct tide_sized dropped = tide_torch_dropout(tape, projected, p, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, projected);
@@ -458,7 +460,7 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     struct tide_sized upper = tide_torch_part(tape, x, x.count / 2);
     struct tide_sized lower = tide_torch_part(tape, x, x.count / 2);
     struct tide_sized minus = tide_torch_map(tape, lower, TIDE_SAVES_NOTHING, owner);
-    int node = x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized turned = tide_tape_make(tape, node, x.count, x.width, owner);
     tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME, 0);
     tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME, 0);
@@ -496,7 +498,7 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
         keys = repeat(net, tape, k);
         values = repeat(net, tape, v);
     }
-    struct tide_sized out = tide_net_attend(net, tape, q, keys, values);
+    struct tide_sized out = attend(net, tape, q, keys, values);
     if (repeats) {
         TIDE_DROP(tape, keys, values);
     }
@@ -509,9 +511,8 @@ static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape,
                                    struct tide_sized x)
 {
     struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
-    if (!net->how.compiled) { /* else what opens is computed again */
+    if (!net->how.compiled) /* else what opens is computed again */
         open = tide_then(tape, gate, tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP));
-    }
     struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
     TIDE_DROP(tape, open, up);
@@ -544,14 +545,13 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
 {
     const struct tide_architecture *m = net->model;
     int64_t rows = tide_times(net->batch, net->rows);
-    struct tide_sized x =
-        tide_torch_embed(tape, ids, net->token_table, rows, m->channels, TIDE_PART_RESIDUAL);
+    struct tide_sized x = tide_torch_embed(tape, ids, net->token_table, rows, m->channels);
     *ret_embedded = x;
     tide_tape_keep(tape, x);
     if (m->family == TIDE_FAMILY_GPT2) {
         struct tide_sized place_ids = tide_tape_take(tape, net->rows, 8, TIDE_PART_INPUT);
-        struct tide_sized places = tide_torch_embed(tape, place_ids, net->position_table, net->rows,
-                                                    m->channels, TIDE_PART_RESIDUAL);
+        struct tide_sized places =
+            tide_torch_embed(tape, place_ids, net->position_table, net->rows, m->channels);
         struct tide_sized sum = tide_torch_add(tape, x, places, TIDE_PART_RESIDUAL);
         TIDE_DROP(tape, places, x);
         x = tide_torch_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_PART_RESIDUAL);

@@ -31,7 +31,7 @@ struct tide_layer {
 struct tide_stage_block { /* of a ResNet: convolution and batch norm, three or two times, and a shortcut */
     struct tide_linear conv[4];
     struct tide_norm norm[4];
-    int64_t in, middle, out, stride;
+    int64_t stride;
 };
 
 struct tide_net_options {
@@ -101,9 +101,6 @@ struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape,
 struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias);
 struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linear *linear,
                                  struct tide_sized x, enum tide_part owner);
-/* q, k, v: (batch rows heads channels), dropped here. */
-struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
-                                  struct tide_sized k, struct tide_sized v);
 struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
                                       tide_block_function *block, struct tide_sized x);
 struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tape,

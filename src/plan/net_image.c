@@ -26,8 +26,7 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
         for (int64_t i = 0; i < m->depths[stage] && !tape->failed; i++, at++) {
             struct tide_stage_block *b = &net->blocks[at];
             int64_t out = m->widths[stage], middle = m->bottleneck ? out / 4 : out;
-            *b = (struct tide_stage_block){
-                .in = in, .middle = middle, .out = out, .stride = stage && !i ? 2 : 1};
+            *b = (struct tide_stage_block){.stride = stage && !i ? 2 : 1};
             b->conv[0] =
                 tide_net_linear(net, tape, tide_times(in, m->bottleneck ? 1 : 9), middle, false, false);
             b->norm[0] = tide_net_norm(net, tape, middle, true);
@@ -59,7 +58,7 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     struct tide_sized planes = tide_torch_linear(tape, pictures, net->patches.weight, net->patches.bias,
                                                  net->patches.in, m->channels, false, TIDE_PART_RESIDUAL);
     /* cat((class token, patches)): a new tensor; its gradient's part for the patches is a view. */
-    int node = planes.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
+    int node = planes.node >= 0 ? tide_tape_node(tape, 0) : -1;
     tide_tape_leaf_edge(tape, node, net->class_token,
                         tide_times(m->channels, tape->leaves[net->class_token].width), false);
     tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME, 0);
@@ -67,7 +66,7 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
         tide_tape_make(tape, node, tide_times(tide_times(batch, patches + 1), m->channels), net->how.width,
                        TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, planes);
-    node = joined.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
+    node = joined.node >= 0 ? tide_tape_node(tape, 0) : -1;
     tide_tape_leaf_edge(
         tape, node, net->position_table,
         tide_times(tape->leaves[net->position_table].count, tape->leaves[net->position_table].width), false);

@@ -183,7 +183,6 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
                            .width = width,
                            .storage = new_storage(tape, tide_times(count, width), owner),
                            .gradient = -1,
-                           .shard = -1,
                            .group = -1,
                            .buffer = -1,
                            .cast = TIDE_NOTHING,
@@ -194,7 +193,7 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
     return tape->leaf_count++;
 }
 
-int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch)
+int tide_tape_node(struct tide_tape *tape, int64_t scratch)
 {
     if (!tape->grad || !ROOM(tape, nodes, node_capacity, node_count, NODES_MOST))
         return -1;
@@ -207,7 +206,6 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
     node->multiplies = false;
     node->scratch_use = TIDE_SCRATCH_ONCE;
     node->layer = (short)tape->layer;
-    node->owner = (unsigned char)owner;
     for (int i = 0; i < TIDE_SLOTS; i++) {
         node->grads[i] = -1;
         node->viewed[i] = false;
@@ -521,15 +519,15 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from
     tape->layer = layer;
 }
 
-void tide_tape_forget(struct tide_tape *tape, int from, int to)
+void tide_tape_forget(struct tide_tape *tape, int count)
 {
-    for (int at = to - 1; at >= from && !tape->failed; at--) {
+    for (int at = count - 1; at >= 0 && !tape->failed; at--) {
         clear_node(tape, &tape->nodes[at]);
         tape->nodes[at].edge_count = 0;
         end_checkpoint(tape, at);
     }
-    if (to == tape->node_count)
-        tape->node_count = from;
+    if (count == tape->node_count)
+        tape->node_count = 0;
 }
 
 void tide_tape_end_cast(struct tide_tape *tape)

@@ -65,8 +65,8 @@ struct tide_sized {
 struct tide_leaf { /* a parameter */
     int64_t count;
     int width;
-    int storage, gradient; /* storage -1: shared out and not whole now */
-    int shard, group;      /* its part in this process, and its group (fully_shard.h); -1: not shared out */
+    int storage, gradient;     /* storage -1: shared out and not whole now */
+    int group;                 /* where it is shared out (fully_shard.h); -1: it is not */
     int buffer, uses, arrived; /* of the backward pass that is under way */
     struct tide_sized cast;    /* kept by autocast; storage -1: none */
     bool trains, turned;
@@ -104,7 +104,6 @@ struct tide_tape_node {
     int group;  /* of weights that must be whole for its backward pass, -1: none */
     bool opens; /* the first of its block: afterwards the group is done */
     short layer;
-    unsigned char owner;
     bool multiplies;
     enum tide_scratch_use scratch_use;
 };
@@ -183,7 +182,7 @@ struct tide_sized tide_then(struct tide_tape *tape, struct tide_sized spent, str
 
 /* Building blocks of operators. A node of -1 (nothing to keep) is accepted by the others and makes them do
  * nothing. */
-int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch);
+int tide_tape_node(struct tide_tape *tape, int64_t scratch);
 /* Memory of what the node makes. */
 struct tide_sized tide_tape_make(struct tide_tape *tape, int node, int64_t count, int width,
                                  enum tide_part owner);
@@ -211,8 +210,8 @@ void tide_tape_bias(struct tide_tape *tape);
 
 /* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
 void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from);
-/* Lets go of the graph's nodes from..to-1 without walking them. */
-void tide_tape_forget(struct tide_tape *tape, int from, int to);
+/* Lets go of the graph's first nodes without walking them. */
+void tide_tape_forget(struct tide_tape *tape, int count);
 
 /* Ends autocast's scope: its copies of weights are let go. */
 void tide_tape_end_cast(struct tide_tape *tape);

@@ -12,19 +12,39 @@ static struct tide_sized same(struct tide_tape *tape, struct tide_sized x)
 }
 
 /* A node if x is on the graph, else -1. */
-static int follow(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
+static int follow(struct tide_tape *tape, struct tide_sized x)
 {
-    return x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    return x.node >= 0 ? tide_tape_node(tape, 0) : -1;
+}
+
+/* Makes so many elements of x, which gets a gradient of its own. */
+static struct tide_sized make_of(struct tide_tape *tape, struct tide_sized x, int64_t count, int width,
+                                 enum tide_saves saves, enum tide_part owner)
+{
+    int node = follow(tape, x);
+    struct tide_sized out = tide_tape_make(tape, node, count, width, owner);
+    if (saves & TIDE_SAVES_INPUT)
+        tide_tape_save(tape, node, x);
+    if (saves & TIDE_SAVES_OUTPUT)
+        tide_tape_save(tape, node, out);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return out;
 }
 
 struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, int width,
                                   enum tide_part owner)
 {
-    if (x.width == width)
-        return same(tape, x);
-    int node = follow(tape, x, owner);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return tide_tape_make(tape, node, x.count, width, owner);
+    return x.width == width ? same(tape, x) : make_of(tape, x, x.count, width, TIDE_SAVES_NOTHING, owner);
+}
+
+/* What is shared out is saved by name alone: fully_shard takes its memory
+ * away and gives it back. */
+static struct tide_sized whole_of(const struct tide_leaf *leaf)
+{
+    return (struct tide_sized){.storage = leaf->group < 0 ? leaf->storage : -1,
+                               .node = -1,
+                               .count = leaf->count,
+                               .width = leaf->width};
 }
 
 /* The weight as the product gets it. Autocast keeps its copy of a weight that
@@ -32,18 +52,13 @@ struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, i
 static struct tide_sized weight_of(struct tide_tape *tape, int number)
 {
     struct tide_leaf *leaf = &tape->leaves[number];
-    /* What is shared out is saved by name alone: fully_shard takes its memory
-     * away and gives it back. */
-    struct tide_sized whole = {.storage = leaf->group < 0 ? leaf->storage : -1,
-                               .node = -1,
-                               .count = leaf->count,
-                               .width = leaf->width};
+    struct tide_sized whole = whole_of(leaf);
     if (!tape->cast_width || leaf->width == tape->cast_width)
         return same(tape, whole);
     if (leaf->cast.storage >= 0)
         return same(tape, leaf->cast);
     bool trains = leaf->trains;
-    int node = trains ? tide_tape_node(tape, TIDE_PART_CAST, 0) : -1;
+    int node = trains ? tide_tape_node(tape, 0) : -1;
     tide_tape_leaf_edge(tape, node, number, bytes_of(whole), false);
     struct tide_sized narrow = tide_tape_make(tape, node, whole.count, tape->cast_width, TIDE_PART_CAST);
     if (trains && tape->grad) {
@@ -93,7 +108,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     bool trains = tape->leaves[weight].trains;
     bool sums_up = bias >= 0 && tape->leaves[bias].trains && !tape->host && !tape->compiled;
     int64_t sums = sums_up ? column_sums(x.count / in, out) : 0;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, sums) : -1;
     struct tide_sized result = tide_tape_make(tape, node, tide_times(x.count / in, out), input.width, owner);
     tide_tape_product(tape, node);
     if (bias >= 0)
@@ -119,14 +134,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
 struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, enum tide_saves saves,
                                  enum tide_part owner)
 {
-    int node = follow(tape, x, owner);
-    struct tide_sized out = tide_tape_make(tape, node, x.count, x.width, owner);
-    if (saves & TIDE_SAVES_INPUT)
-        tide_tape_save(tape, node, x);
-    if (saves & TIDE_SAVES_OUTPUT)
-        tide_tape_save(tape, node, out);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return out;
+    return make_of(tape, x, x.count, x.width, saves, owner);
 }
 
 struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
@@ -138,7 +146,7 @@ struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, 
 
 struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
 {
-    int node = follow(tape, x, owner);
+    int node = follow(tape, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_SAME, 0);
     return tide_tape_make(tape, node, x.count, x.width, owner);
 }
@@ -146,7 +154,7 @@ struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, e
 struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                       enum tide_part owner)
 {
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
@@ -166,7 +174,7 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
 struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                  enum tide_part owner)
 {
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
     int width = a.width > b.width ? a.width : b.width;
     struct tide_sized out = tide_tape_make(tape, node, a.count > b.count ? a.count : b.count, width, owner);
     tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
@@ -181,11 +189,9 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
 {
     if (!(p > 0))
         return same(tape, x);
-    int node = follow(tape, x, owner);
     struct tide_sized mask = tide_tape_take(tape, x.count, tape->host ? x.width : 1, owner);
-    struct tide_sized out = tide_tape_make(tape, node, x.count, x.width, owner);
-    tide_tape_save(tape, node, mask);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    struct tide_sized out = make_of(tape, x, x.count, x.width, TIDE_SAVES_NOTHING, owner);
+    tide_tape_save(tape, out.node, mask);
     tide_tape_drop(tape, mask);
     return out;
 }
@@ -195,7 +201,7 @@ struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, i
     struct tide_sized out = same(tape, x);
     if (count == x.count)
         return out;
-    int node = follow(tape, x, TIDE_PART_RESIDUAL);
+    int node = follow(tape, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     out.node = node;
     out.slot = 0;
@@ -205,7 +211,7 @@ struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, i
 
 void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_sized parts[3])
 {
-    int node = follow(tape, x, TIDE_PART_ATTENTION);
+    int node = follow(tape, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     for (int i = 0; i < 3; i++) {
         parts[i] = same(tape, x);
@@ -234,16 +240,16 @@ static int64_t table_sums(const struct tide_tape *tape, const struct tide_leaf *
 }
 
 struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids, int table, int64_t rows,
-                                   int64_t channels, enum tide_part owner)
+                                   int64_t channels)
 {
     if (tape->failed)
         return ids;
     struct tide_leaf *leaf = &tape->leaves[table];
     int width = leaf->width;
-    int node = leaf->trains ? tide_tape_node(tape, owner, table_sums(tape, leaf, rows, channels)) : -1;
+    int node = leaf->trains ? tide_tape_node(tape, table_sums(tape, leaf, rows, channels)) : -1;
     tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
     tide_tape_save(tape, node, ids);
-    return tide_tape_make(tape, node, tide_times(rows, channels), width, owner);
+    return tide_tape_make(tape, node, tide_times(rows, channels), width, TIDE_PART_RESIDUAL);
 }
 
 /* What every norm in one kernel has: it saves its input and some numbers per
@@ -266,7 +272,7 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
         return x;
     int64_t rows = x.count / channels;
     struct tide_sized input = tape->cast_width ? tide_torch_cast(tape, x, 4, TIDE_PART_NORM) : same(tape, x);
-    int node = input.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    int node = input.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, x.count, input.width, TIDE_PART_NORM);
     struct tide_sized mean = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
     tide_tape_save(tape, node, mean);
@@ -281,7 +287,7 @@ static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_siz
 {
     if (tape->failed)
         return x;
-    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, x.count, width, TIDE_PART_NORM);
     norm_node(tape, node, x, tide_tape_take(tape, statistics, 4, TIDE_PART_NORM), weight, bias, channels);
     return out;
@@ -296,10 +302,7 @@ struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_size
 
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits)
 {
-    int node = follow(tape, logits, TIDE_PART_HEAD);
-    tide_tape_save(tape, node, logits);
-    tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
-    return tide_tape_make(tape, node, 1, 4, TIDE_PART_HEAD);
+    return make_of(tape, logits, 1, 4, TIDE_SAVES_INPUT, TIDE_PART_HEAD);
 }
 
 /* The buffer of the tiles, and narrow copies of what they are made of. */
@@ -322,10 +325,7 @@ struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_size
         return x;
     struct tide_leaf *leaf = &tape->leaves[weight];
     bool trains = leaf->trains;
-    struct tide_sized whole = {.storage = leaf->group < 0 ? leaf->storage : -1,
-                               .node = -1,
-                               .count = leaf->count,
-                               .width = leaf->width};
+    struct tide_sized whole = whole_of(leaf);
     int64_t all = whole.count / channels, once = tiles->tokens < all ? tiles->tokens : all,
             twice = 2 * tiles->tokens < all ? 2 * tiles->tokens : all;
     int64_t back = tile_bytes(tiles, channels, x, whole, twice);
@@ -335,7 +335,7 @@ struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_size
         back = tide_plus(back, tide_times(whole.count, 4));
     tide_tape_drop(tape,
                    tide_tape_take(tape, tile_bytes(tiles, channels, x, whole, once), 1, TIDE_PART_HEAD));
-    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_HEAD, 0) : -1;
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, 0) : -1;
     tide_tape_scratch(tape, node, TIDE_SCRATCH_BEFORE, back);
     tide_tape_product(tape, node);
     tide_tape_save(tape, node, x);
@@ -354,16 +354,14 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     enum tide_part owner = TIDE_PART_NORM;
     struct tide_sized wide = tide_torch_cast(tape, x, 4, owner);
     struct tide_sized square = tide_torch_power(tape, wide, owner);
-    int node = follow(tape, square, owner);
-    tide_tape_edge(tape, node, square, TIDE_EDGE_NEW, bytes_of(square));
-    struct tide_sized mean = tide_tape_make(tape, node, rows, 4, owner);
-    tide_tape_drop(tape, square);
+    struct tide_sized mean =
+        tide_then(tape, square, make_of(tape, square, rows, 4, TIDE_SAVES_NOTHING, owner));
     struct tide_sized sum = tide_torch_map(tape, mean, TIDE_SAVES_NOTHING, owner);
     struct tide_sized scale = tide_torch_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
     TIDE_DROP(tape, sum, mean);
     /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over
      * a full product. */
-    node = follow(tape, wide, owner);
+    int node = follow(tape, wide);
     struct tide_sized normal = tide_tape_make(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
     tide_tape_save(tape, node, scale);
@@ -374,9 +372,8 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized narrow = tide_torch_cast(tape, normal, x.width, owner);
     bool trains = tape->leaves[weight].trains;
     int width = narrow.width > tape->leaves[weight].width ? narrow.width : tape->leaves[weight].width;
-    node = narrow.node >= 0 || trains
-               ? tide_tape_node(tape, owner, trains ? tide_times(narrow.count, width) : 0)
-               : -1;
+    node =
+        narrow.node >= 0 || trains ? tide_tape_node(tape, trains ? tide_times(narrow.count, width) : 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, narrow.count, width, owner);
     if (trains)
         tide_tape_save(tape, node, narrow);
@@ -389,7 +386,7 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
 struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                      int64_t count, enum tide_part owner)
 {
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, count, a.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
@@ -402,22 +399,13 @@ struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a
 
 struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_sized logits)
 {
-    int node = follow(tape, logits, TIDE_PART_HEAD);
-    struct tide_sized out =
-        tide_tape_make(tape, node, logits.count, tape->cast_width ? 4 : logits.width, TIDE_PART_HEAD);
-    tide_tape_save(tape, node, out);
-    tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
-    return out;
+    return make_of(tape, logits, logits.count, tape->cast_width ? 4 : logits.width, TIDE_SAVES_OUTPUT,
+                   TIDE_PART_HEAD);
 }
 
 struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, int64_t rows, bool keeps)
 {
-    int node = follow(tape, x, TIDE_PART_HEAD);
-    struct tide_sized out = tide_tape_make(tape, node, rows, x.width, TIDE_PART_HEAD);
-    if (keeps)
-        tide_tape_save(tape, node, x);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return out;
+    return make_of(tape, x, rows, x.width, keeps ? TIDE_SAVES_INPUT : TIDE_SAVES_NOTHING, TIDE_PART_HEAD);
 }
 
 /*
@@ -459,7 +447,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     int64_t summed = turned_bytes(tape, input, w, bytes, window, pixels % EVEN_SUM == 0);
     if (summed)
         summed += window == TIDE_WINDOW_PLANES ? PLANE_SUMS : tape->fp16 ? HALF_SUMS : SUMS;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, 0) : -1;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
     tide_tape_drop(tape, tide_tape_take(tape, turned, 1, TIDE_PART_WORKSPACE));
     tide_tape_save(tape, node, input);
@@ -483,7 +471,7 @@ struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_size
 
 struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x)
 {
-    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
+    int node = follow(tape, x);
     tide_tape_save(tape, node, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     x.node = node;
@@ -493,7 +481,7 @@ struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_si
 
 struct tide_sized tide_torch_add_inplace(struct tide_tape *tape, struct tide_sized a, struct tide_sized b)
 {
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, 0) : -1;
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
     tide_tape_edge(tape, node, a, TIDE_EDGE_SAME, 0);
     tide_tape_edge(tape, node, b, TIDE_EDGE_SAME, 0);
     a.node = node;
@@ -503,19 +491,14 @@ struct tide_sized tide_torch_add_inplace(struct tide_tape *tape, struct tide_siz
 
 struct tide_sized tide_torch_max_pool(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
-    struct tide_sized out = tide_tape_make(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
+    struct tide_sized out = make_of(tape, x, count, x.width, TIDE_SAVES_INPUT, TIDE_PART_CONVOLUTION);
     struct tide_sized places = tide_tape_take(tape, count, 8, TIDE_PART_CONVOLUTION);
-    tide_tape_save(tape, node, x);
-    tide_tape_save(tape, node, places);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_save(tape, out.node, places);
     tide_tape_drop(tape, places);
     return out;
 }
 
 struct tide_sized tide_torch_mean(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return tide_tape_make(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
+    return make_of(tape, x, count, x.width, TIDE_SAVES_NOTHING, TIDE_PART_CONVOLUTION);
 }

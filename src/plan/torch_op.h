@@ -45,7 +45,7 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
 
 /* Tables: ids are not on the graph. Gradient: a whole table. */
 struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids, int table, int64_t rows,
-                                   int64_t channels, enum tide_part owner);
+                                   int64_t channels);
 
 /* LayerNorm in one kernel: saves x, mean and 1/deviation. */
 struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
