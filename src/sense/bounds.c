@@ -16,17 +16,14 @@ static struct tide_bound *find_or_add(struct tide_bounds *bounds, const char *na
     return bound;
 }
 
-void tide_bounds_set(struct tide_bounds *bounds, enum tide_bound_kind kind, const char *name, int64_t bytes)
+void tide_bounds_set(struct tide_bounds *bounds, const char *name, int64_t bytes)
 {
     struct tide_bound *bound = find_or_add(bounds, name);
-    if (!bound)
-        return;
-    bound->kind = kind;
-    bound->bytes = bytes < 0 ? TIDE_UNKNOWN : bytes;
+    if (bound)
+        bound->bytes = bytes < 0 ? TIDE_UNKNOWN : bytes;
 }
 
-void tide_bounds_set_wandering(struct tide_bounds *bounds, enum tide_bound_kind kind, const char *name,
-                               int64_t bytes)
+void tide_bounds_set_wandering(struct tide_bounds *bounds, const char *name, int64_t bytes)
 {
     struct tide_bound *bound = find_or_add(bounds, name);
     if (!bound)
@@ -34,18 +31,7 @@ void tide_bounds_set_wandering(struct tide_bounds *bounds, enum tide_bound_kind 
     int64_t old = bound->bytes;
     int64_t moved = bytes < old ? old - bytes : bytes - old;
     if (old < 0 || bytes < 0 || moved > old / 20)
-        tide_bounds_set(bounds, kind, name, bytes);
-}
-
-const struct tide_bound *tide_bounds_lowest(const struct tide_bounds *bounds)
-{
-    const struct tide_bound *lowest = NULL;
-    for (size_t i = 0; i < bounds->count; i++) {
-        const struct tide_bound *bound = &bounds->items[i];
-        if (bound->kind == TIDE_BOUND_TREE && bound->bytes >= 0 && (!lowest || bound->bytes < lowest->bytes))
-            lowest = bound;
-    }
-    return lowest;
+        tide_bounds_set(bounds, name, bytes);
 }
 
 int tide_bounds_write(struct tide_bounds *bounds, struct tide_writer *writer, int64_t t_ns,

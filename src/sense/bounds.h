@@ -1,5 +1,5 @@
 /*
- * bounds.h - the limits that apply to the tree, by name, and which of them is the lowest.
+ * bounds.h - the limits that apply to the tree or to a part of it, by name.
  *
  * Every look sets each limit that it knows of; a row goes into the recording only when one appeared, changed
  * or ended. Names are copied, and cut at TIDE_BOUND_NAME bytes.
@@ -10,20 +10,13 @@
 #include "base/err.h"
 #include "record/writer.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { TIDE_BOUNDS_MAX = 80, TIDE_BOUND_NAME = 512 };
 
-enum tide_bound_kind {
-    TIDE_BOUND_TREE, /* bounds what the tree as a whole uses on the host */
-    TIDE_BOUND_OTHER /* recorded, but bounds something else: one process's addresses, a GPU */
-};
-
 struct tide_bound {
     char name[TIDE_BOUND_NAME];
-    enum tide_bound_kind kind;
     int64_t bytes;         /* TIDE_UNKNOWN: does not apply (any more) */
     int64_t written_bytes; /* what the recording says */
 };
@@ -35,14 +28,10 @@ struct tide_bounds {
 };
 
 /* bytes TIDE_UNKNOWN: it does not apply. */
-void tide_bounds_set(struct tide_bounds *bounds, enum tide_bound_kind kind, const char *name, int64_t bytes);
+void tide_bounds_set(struct tide_bounds *bounds, const char *name, int64_t bytes);
 
 /* The same for a bound that wanders: kept as it is until it moved by more than a twentieth. */
-void tide_bounds_set_wandering(struct tide_bounds *bounds, enum tide_bound_kind kind, const char *name,
-                               int64_t bytes);
-
-/* The lowest that bounds the tree, or NULL. Borrowed until the next set. */
-const struct tide_bound *tide_bounds_lowest(const struct tide_bounds *bounds);
+void tide_bounds_set_wandering(struct tide_bounds *bounds, const char *name, int64_t bytes);
 
 /* Writes what changed. */
 int tide_bounds_write(struct tide_bounds *bounds, struct tide_writer *writer, int64_t t_ns,

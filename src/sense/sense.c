@@ -111,8 +111,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     if (config->descriptors)
         sense->tree.descriptors = config->descriptors;
     _Static_assert((int)TIDE_SENSE_HIDDEN == (int)TIDE_TREE_HIDDEN, "as many as the tree can hide");
-    for (size_t i = 0; i < TIDE_SENSE_HIDDEN; i++)
-        sense->tree.hidden_pids[i] = config->hidden_pids[i];
+    memcpy(sense->tree.hidden_pids, config->hidden_pids, sizeof sense->tree.hidden_pids);
     tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);
     tide_shared_init(&sense->shared, config->shared_path);
     int64_t now_ns = tide_clock_ns();
@@ -289,11 +288,10 @@ static void read_rlimits(struct tide_sense *sense)
     if (len < 0 || tide_proc_parse_limits(text, (size_t)len, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "rlimit AS (address space of each process)",
+        tide_bounds_set(&sense->bounds, "rlimit AS (address space of each process)",
                         limits.address_space_bytes);
     if (limits.data_bytes >= 0)
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "rlimit DATA (data of each process)",
-                        limits.data_bytes);
+        tide_bounds_set(&sense->bounds, "rlimit DATA (data of each process)", limits.data_bytes);
 }
 
 /* Kills are told one by one: those since the program was seen in the group. */
@@ -339,11 +337,11 @@ static void follow_cgroup(struct tide_sense *sense)
     }
     if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
         if (sense->cgroup_bound[0])
-            tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, TIDE_UNKNOWN);
+            tide_bounds_set(&sense->bounds, sense->cgroup_bound, TIDE_UNKNOWN);
         memcpy(sense->cgroup_bound, cgroup->limit_name, sizeof sense->cgroup_bound);
     }
     if (sense->cgroup_bound[0])
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, cgroup->limit_bytes);
+        tide_bounds_set(&sense->bounds, sense->cgroup_bound, cgroup->limit_bytes);
     if (strcmp(sense->high_noted, cgroup->high_name) != 0) {
         memcpy(sense->high_noted, cgroup->high_name, sizeof sense->high_noted);
         if (cgroup->high_bytes >= 0)
@@ -354,10 +352,10 @@ static void follow_cgroup(struct tide_sense *sense)
 
 static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
 {
-    tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, "--limit", sense->limit_bytes);
+    tide_bounds_set(&sense->bounds, "--limit", sense->limit_bytes);
     /* What the tree could grow to: what it has and what is there for the taking. */
     if (sense->host.available_bytes >= 0)
-        tide_bounds_set_wandering(&sense->bounds, TIDE_BOUND_TREE, "host memory",
+        tide_bounds_set_wandering(&sense->bounds, "host memory",
                                   (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP *
                                       HOST_STEP);
     bool due = sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns;
@@ -377,7 +375,7 @@ static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_g
     for (size_t i = 0; i < ret_view->device_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "gpu %zu", i);
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, name, ret_view->total_bytes[i]);
+        tide_bounds_set(&sense->bounds, name, ret_view->total_bytes[i]);
     }
 }
 
@@ -558,16 +556,15 @@ static int write_look(struct tide_sense *sense, struct tide_writer *writer, cons
                       const struct tide_gpu_view *gpu, int64_t now_ns, int64_t *ret_tick,
                       struct tide_err *err)
 {
-    if (write_processes(sense, writer, now_ns, err) != 0)
-        return -1;
-    if (tide_writer_tick(writer, tick, ret_tick, err) != 0)
-        return -1;
-    if (write_counters(sense, writer, *ret_tick, err) != 0 ||
+    if (write_processes(sense, writer, now_ns, err) != 0 ||
+        tide_writer_tick(writer, tick, ret_tick, err) != 0 ||
+        write_counters(sense, writer, *ret_tick, err) != 0 ||
         write_gpus(sense, writer, gpu, *ret_tick, err) != 0 ||
         tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0 ||
-        write_shared(sense, writer, tick->t_ns, now_ns, err) != 0)
+        write_shared(sense, writer, tick->t_ns, now_ns, err) != 0 ||
+        write_notes(sense, writer, tick->t_ns, err) != 0)
         return -1;
-    return write_notes(sense, writer, tick->t_ns, err);
+    return 0;
 }
 
 /* What a thread that computes gets of a processor now, in parts per million. */
@@ -611,14 +608,11 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
 
     int64_t tick_id = 0;
     int status = write_look(sense, writer, &tick, &gpu, now_ns, &tick_id, err);
-    const struct tide_bound *lowest = tide_bounds_lowest(&sense->bounds);
     *ret_view = (struct tide_sense_view){
         .tick = tick_id,
         .alive = tick.processes,
         .rss_bytes = tick.rss_bytes,
         .counted_bytes = tick.counted_bytes,
-        .limit_bytes = lowest ? lowest->bytes : TIDE_UNKNOWN,
-        .limit_name = lowest ? lowest->name : NULL,
         .cost_ns = tide_clock_ns() - began_ns - smaps_ns,
     };
     return status;

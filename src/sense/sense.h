@@ -59,9 +59,7 @@ struct tide_sense_view {
     int64_t alive; /* members still running */
     int64_t rss_bytes;
     int64_t counted_bytes;
-    int64_t limit_bytes;    /* lowest that applies to the tree, or TIDE_UNKNOWN */
-    const char *limit_name; /* borrowed until the next look; NULL when there is none */
-    int64_t cost_ns;        /* of this look, without reads of PSS, which have a budget of their own */
+    int64_t cost_ns; /* of this look, without reads of PSS, which have a budget of their own */
 };
 
 int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **ret_sense,

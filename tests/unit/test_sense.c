@@ -390,14 +390,12 @@ static void finishing_closes_what_still_runs(void **state)
     assert_int_equal(process(100).row.ended_ns, 2 * second_ns);
 }
 
-static void the_lowest_limit_is_used_and_named(void **state)
+static void limits_are_recorded_by_name_when_they_come_and_go(void **state)
 {
     (void)state;
     fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 100 * MIB});
     begin();
     look();
-    assert_string_equal(view.limit_name, "host memory");
-    assert_int_equal(view.limit_bytes, (8192L + 64) * MIB * 1024); /* 8 GiB and 100 MiB, rounded down */
     fake_write("100/cgroup", "0::/job\n");
     fake_write("cg/cgroup.procs", "\n");
     fake_write("cg/job/cgroup.procs", "100\n");
@@ -405,17 +403,19 @@ static void the_lowest_limit_is_used_and_named(void **state)
     fake_write("cg/job/memory.current", "12345\n");
     for (int i = 0; i < 6; i++)
         look();
-    assert_string_equal(view.limit_name, "cgroup /job memory.max");
-    assert_int_equal(view.limit_bytes, 4096L * MIB * 1024);
     open_reader();
     assert_int_equal(last_tick().cgroup_bytes, 12345);
-    assert_int_equal(limits().count, 2);
+    struct text_rows rows = limits();
+    assert_int_equal(rows.count, 2);
+    assert_string_equal(rows.text[0], "host memory");
+    assert_int_equal(rows.bytes[0], (8192L + 64) * MIB * 1024); /* 8 GiB and 100 MiB, rounded down */
+    assert_string_equal(rows.text[1], "cgroup /job memory.max");
+    assert_int_equal(rows.bytes[1], 4096L * MIB * 1024);
     fake_write("cg/job/memory.max", "max\n");
     for (int i = 0; i < 6; i++)
         look();
-    assert_string_equal(view.limit_name, "host memory");
     open_reader();
-    struct text_rows rows = limits();
+    rows = limits();
     assert_int_equal(rows.count, 3);
     assert_string_equal(rows.text[2], "cgroup /job memory.max");
     assert_int_equal(rows.bytes[2], TIDE_UNKNOWN);
@@ -427,8 +427,10 @@ static void a_limit_that_was_asked_for_is_recorded(void **state)
     fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
     begin_with(1 << 30);
     look();
-    assert_string_equal(view.limit_name, "--limit");
-    assert_int_equal(view.limit_bytes, 1 << 30);
+    open_reader();
+    struct text_rows rows = limits();
+    assert_string_equal(rows.text[0], "--limit");
+    assert_int_equal(rows.bytes[0], 1 << 30);
 }
 
 static void the_limit_of_the_host_is_written_again_only_when_it_moved(void **state)
@@ -445,11 +447,12 @@ static void the_limit_of_the_host_is_written_again_only_when_it_moved(void **sta
     fake_write("meminfo", "MemTotal: 16777216 kB\nMemAvailable: 4194304 kB\n");
     look();
     open_reader();
-    assert_int_equal(limits().count, 2);
-    assert_int_equal(view.limit_bytes, 4096L * MIB * 1024);
+    struct text_rows rows = limits();
+    assert_int_equal(rows.count, 2);
+    assert_int_equal(rows.bytes[1], 4096L * MIB * 1024);
 }
 
-static void limits_of_a_process_are_recorded_but_do_not_bound_the_tree(void **state)
+static void limits_of_a_process_are_recorded(void **state)
 {
     (void)state;
     fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
@@ -457,7 +460,6 @@ static void limits_of_a_process_are_recorded_but_do_not_bound_the_tree(void **st
                              "Max address space         2147483648           unlimited            bytes\n");
     begin();
     look();
-    assert_string_equal(view.limit_name, "host memory");
     open_reader();
     struct text_rows rows = limits();
     assert_int_equal(rows.count, 2);
@@ -753,10 +755,10 @@ int main(void)
         TEST(the_peak_that_the_kernel_tells_at_the_end_is_recorded),
         TEST(a_peak_that_rises_is_written_now_and_then),
         TEST(finishing_closes_what_still_runs),
-        TEST(the_lowest_limit_is_used_and_named),
+        TEST(limits_are_recorded_by_name_when_they_come_and_go),
         TEST(a_limit_that_was_asked_for_is_recorded),
         TEST(the_limit_of_the_host_is_written_again_only_when_it_moved),
-        TEST(limits_of_a_process_are_recorded_but_do_not_bound_the_tree),
+        TEST(limits_of_a_process_are_recorded),
         TEST(kills_and_hits_of_the_limit_become_notes),
         TEST(kills_before_the_program_came_into_a_group_are_not_its_own),
         TEST(a_process_that_may_not_be_read_is_noted_once_and_escaped),
