@@ -48,7 +48,7 @@ static inline int tide_birth_number(const char **at, const char *end, uint64_t *
 
 /* What /proc/PID/stat says. */
 struct tide_stat {
-    uint64_t pid, parent_pid, threads, start_ticks;
+    uint64_t pid, parent_pid, start_ticks;
     const char *name; /* in the text; it may hold spaces and parentheses */
     size_t name_len;
     char state;
@@ -59,7 +59,7 @@ struct tide_stat {
 /* -1, and *ret_stat as it was, if the text is not that of such a file. */
 static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
-    enum { STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, THREADS = 20, START = 22 };
+    enum { STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, START = 22 };
     enum { PF_EXITING = 4 }; /* of the kernel */
     const char *p = text, *end = text + len;
     const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
@@ -77,7 +77,6 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
     }
     *ret_stat = (struct tide_stat){.pid = pid,
                                    .parent_pid = field[PARENT],
-                                   .threads = field[THREADS],
                                    .start_ticks = field[START],
                                    .name = open + 1,
                                    .name_len = (size_t)(close - open - 1),

@@ -362,11 +362,8 @@ static int64_t value_of(int64_t raw)
 static struct tide_heap_values check_site(const struct tide_heap_table *table,
                                           const struct tide_heap_site *raw)
 {
-    struct tide_heap_values site = {.kind = raw->kind,
-                                    .truncated = raw->flags & TIDE_HEAP_TRUNCATED,
-                                    .frames_at = raw->frames_at,
-                                    .depth = raw->depth,
-                                    .modules = raw->modules};
+    struct tide_heap_values site = {
+        .kind = raw->kind, .frames_at = raw->frames_at, .depth = raw->depth, .modules = raw->modules};
 
     if (!raw->ready || raw->kind < TIDE_SITE_MALLOC || raw->kind > TIDE_SITE_TENSOR ||
         raw->depth > TIDE_HEAP_DEPTH || (uint64_t)raw->frames_at + raw->depth > table->head.frame_count)

@@ -40,7 +40,6 @@ struct tide_heap_range {
 struct tide_heap_values {
     bool ready;
     uint16_t kind; /* enum tide_site_kind, checked */
-    bool truncated;
     uint32_t frames_at, depth, modules;
     int64_t live_bytes, live_blocks, total_bytes, total_blocks; /* in [0, 2^62] */
 };

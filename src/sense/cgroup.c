@@ -222,10 +222,8 @@ static void find_limits(struct tide_cgroup *cgroup)
  * after its group was. */
 static bool is_ending(const struct tide_cgroup *cgroup, int64_t pid)
 {
-    char text[1024];
     struct tide_proc_stat stat;
-    ssize_t len = tide_proc_read_pid(cgroup->proc_fd, pid, "stat", text, sizeof text);
-    return len < 0 || tide_proc_parse_stat(text, (size_t)len, &stat) != 0 || stat.exiting;
+    return tide_proc_read_stat(cgroup->proc_fd, pid, &stat) != 0 || stat.exiting;
 }
 
 void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)

@@ -344,7 +344,10 @@ static void match_in_order(struct tide_gpu *gpu, struct tide_tree *tree)
     uint64_t minors = 0;
     for (size_t i = 0; i < gpu->use_count; i++) {
         const struct use *use = &gpu->uses[i];
+        int64_t minor = gpu->devices[use->device].minor;
         bool seen = !use->untold;
+        if (use->untold && minor < 64)
+            minors |= (uint64_t)1 << minor;
         for (size_t j = 0; j < pid_count && !seen; j++)
             seen = pids[j] == use->pid;
         if (seen)
@@ -353,9 +356,6 @@ static void match_in_order(struct tide_gpu *gpu, struct tide_tree *tree)
             return;
         pids[pid_count++] = use->pid;
     }
-    for (size_t i = 0; i < gpu->use_count; i++)
-        if (gpu->uses[i].untold && gpu->devices[gpu->uses[i].device].minor < 64)
-            minors |= (uint64_t)1 << gpu->devices[gpu->uses[i].device].minor;
     for (size_t i = 0; i < tree->member_count; i++) {
         struct tide_member *member = tree->members[i];
         if (member->ended || member->gpu.driver_pid != TIDE_UNKNOWN || !(member->gpu.devices & minors))
@@ -458,18 +458,13 @@ static void give_up(struct tide_gpu *gpu, size_t device, int code)
     gpu->reading_count = 0;
 }
 
-static bool is_same_subject(const struct tide_gpu_reading *a, const struct tide_gpu_reading *b)
-{
-    return a->device == b->device && a->member == b->member && a->whole == b->whole;
-}
-
 /* The reading of the same subject, or NULL. */
 static const struct tide_gpu_reading *find_reading(const struct tide_gpu_reading *readings, size_t count,
                                                    const struct tide_gpu_reading *subject)
 {
-    for (size_t i = 0; i < count; i++)
-        if (is_same_subject(&readings[i], subject))
-            return &readings[i];
+    for (const struct tide_gpu_reading *r = readings; r < readings + count; r++)
+        if (r->device == subject->device && r->member == subject->member && r->whole == subject->whole)
+            return r;
     return NULL;
 }
 

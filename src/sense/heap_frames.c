@@ -185,8 +185,7 @@ static int write_frame(struct tide_heap_frames *frames, struct frame *frame,
         row.file = answer->frames[i].file;
         row.line = answer->frames[i].line > 0 ? answer->frames[i].line : TIDE_UNKNOWN;
         row.inlined = answer->frames[i].inlined;
-        if (write_row(frames, frame, &row, writer, err) != 0)
-            bad = -1;
+        bad |= write_row(frames, frame, &row, writer, err);
     }
     return bad;
 }
@@ -241,8 +240,8 @@ static int ask_more(struct tide_heap_frames *frames, struct tide_writer *writer,
     while (frames->next < frames->frame_count &&
            (!frames->server || tide_symbol_server_has_room(frames->server))) {
         size_t number = frames->next;
-        if (frames->frames[number].state == WANTED && ask(frames, number, writer, err) != 0)
-            bad = -1;
+        if (frames->frames[number].state == WANTED)
+            bad |= ask(frames, number, writer, err);
         if (frames->next < frames->frame_count && frames->frames[number].state == WANTED)
             break; /* the socket is full */
         if (frames->next == number)
@@ -274,8 +273,7 @@ int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, str
     int bad = 0;
 
     for (int n = 0; n < ANSWERS_AT_ONCE; n++) {
-        if (ask_more(frames, writer, err) != 0)
-            bad = -1;
+        bad |= ask_more(frames, writer, err);
         if (frames->undone == 0)
             return bad;
         int64_t left_ms = (until_ns - tide_clock_ns()) / TIDE_NS_PER_MS;
@@ -283,9 +281,9 @@ int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, str
                         ? tide_symbol_server_hear(frames->server, left_ms > 0 ? (int)left_ms : 0, &answer)
                         : -1;
         if (heard < 0)
-            return tide_heap_frames_give_up(frames, writer, err) != 0 ? -1 : bad;
-        if (heard > 0 && take(frames, &answer, writer, err) != 0)
-            bad = -1;
+            return bad | tide_heap_frames_give_up(frames, writer, err);
+        if (heard > 0)
+            bad |= take(frames, &answer, writer, err);
         if (left_ms <= 0 && (heard == 0 || timeout_ms > 0))
             return bad;
     }
@@ -298,8 +296,7 @@ int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer
     int bad = 0;
 
     for (size_t i = 0; frames->undone > 0 && i < frames->frame_count; i++)
-        if (write_frame(frames, &frames->frames[i], NULL, writer, err) != 0)
-            bad = -1;
+        bad |= write_frame(frames, &frames->frames[i], NULL, writer, err);
     frames->next = frames->frame_count;
     return bad;
 }

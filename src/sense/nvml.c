@@ -25,19 +25,13 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
-/* Entries of the two layouts that the process lists have. */
-struct entry_1 {
+/* What entries of process lists begin with. The first layout has no more; the second says instances too. */
+struct entry {
     unsigned pid;
     unsigned long long used;
 };
-struct entry_2 {
-    unsigned pid;
-    unsigned long long used;
-    unsigned gpu_instance, compute_instance;
-};
-enum { LARGEST_ENTRY = 32 };
-_Static_assert(sizeof(struct entry_1) == 16, "NVML's first layout has 16 bytes");
-_Static_assert(sizeof(struct entry_2) == 24, "NVML's second layout has 24 bytes");
+enum { SECOND_ENTRY = 24, LARGEST_ENTRY = 32 };
+_Static_assert(sizeof(struct entry) == 16, "NVML's first layout has 16 bytes");
 
 typedef int process_list(nvml_device device, unsigned *count, void *entries);
 
@@ -78,8 +72,7 @@ static struct process_source find_source(void *library, const char *name)
     static const struct {
         const char *suffix;
         size_t entry_bytes;
-    } versions[] = {
-        {"_v2", sizeof(struct entry_2)}, {"_v3", sizeof(struct entry_2)}, {"", sizeof(struct entry_1)}};
+    } versions[] = {{"_v2", SECOND_ENTRY}, {"_v3", SECOND_ENTRY}, {"", sizeof(struct entry)}};
     struct process_source source = {NULL, 0};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0] && !source.list; i++) {
         char symbol[96];
@@ -237,7 +230,7 @@ static int add_list(struct tide_nvml *nvml, nvml_device device, const struct pro
     if (count > nvml->entry_capacity)
         count = nvml->entry_capacity;
     for (unsigned i = 0; i < count; i++) {
-        struct entry_1 head; /* both layouts begin so */
+        struct entry head;
         memcpy(&head, (const char *)nvml->entries + i * source->entry_bytes, sizeof head);
         add_process(nvml, head.pid, head.used);
     }

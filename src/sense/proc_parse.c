@@ -121,13 +121,11 @@ static void copy_name(char out[static TIDE_PROC_NAME], const char *text, size_t 
 int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat)
 {
     struct tide_stat stat;
-    if (tide_stat_parse(text, len, &stat) || !stat.pid || stat.pid > INT64_MAX ||
-        stat.parent_pid > INT64_MAX || stat.threads > INT64_MAX)
+    if (tide_stat_parse(text, len, &stat) || !stat.pid || stat.pid > INT64_MAX || stat.parent_pid > INT64_MAX)
         return -1;
     *ret_stat = (struct tide_proc_stat){.pid = (int64_t)stat.pid,
                                         .state = stat.state,
                                         .parent_pid = (int64_t)stat.parent_pid,
-                                        .threads = (int64_t)stat.threads,
                                         .start_ticks = stat.start_ticks,
                                         .has_waited = stat.has_waited,
                                         .exiting = stat.exiting};

@@ -22,7 +22,6 @@ struct tide_proc_stat {
     char name[TIDE_PROC_NAME];
     char state;
     int64_t parent_pid;
-    int64_t threads;
     uint64_t start_ticks;
     bool has_waited; /* for a child: page faults of such are counted as its own */
     bool exiting;    /* it may have left its control group already */

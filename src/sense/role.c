@@ -28,11 +28,6 @@ static const char *basename_of(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* Copies start and text; control characters and bytes that are not UTF-8 become '?', one for a run of them.
  */
 static void put_after(char out[static TIDE_ROLE_MAX], const char *start, const char *text)
@@ -84,10 +79,8 @@ static void put_unnumbered(char out[static TIDE_ROLE_MAX], const char *text)
 /* "python", "python3", "python3.11", "python3.13t", but not "python-config". */
 static bool is_interpreter(const char *program, const char *interpreter)
 {
-    if (!starts_with(program, interpreter))
-        return false;
-    const char *rest = program + strlen(interpreter);
-    return strspn(rest, "0123456789.t") == strlen(rest);
+    size_t len = strlen(interpreter);
+    return strncmp(program, interpreter, len) == 0 && !program[len + strspn(program + len, "0123456789.t")];
 }
 
 static bool is_any(const char *program, const char *const *names)

@@ -12,12 +12,12 @@
 #include "base/grow.h"
 #include "base/infile.h"
 #include "base/map.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,17 +112,13 @@ static int open_file(const char *path, const uint8_t *build_id, size_t build_id_
 
     if (file.fd < 0)
         return -1;
-    if (about.st_size <= 0)
-        goto refuse;
-    file.elf = elf_begin(file.fd, ELF_C_READ_MMAP, NULL);
-    if (!file.elf || elf_kind(file.elf) != ELF_K_ELF || !gelf_getehdr(file.elf, &header) ||
-        (header.e_type != ET_DYN && header.e_type != ET_EXEC) ||
-        !same_build_id(file.elf, build_id, build_id_bytes))
-        goto refuse;
-    *ret_file = file;
-    return 0;
-
-refuse:
+    file.elf = about.st_size > 0 ? elf_begin(file.fd, ELF_C_READ_MMAP, NULL) : NULL;
+    if (file.elf && elf_kind(file.elf) == ELF_K_ELF && gelf_getehdr(file.elf, &header) &&
+        (header.e_type == ET_DYN || header.e_type == ET_EXEC) &&
+        same_build_id(file.elf, build_id, build_id_bytes)) {
+        *ret_file = file;
+        return 0;
+    }
     close_file(&file);
     return -1;
 }
@@ -362,7 +358,7 @@ static void free_module(struct module *module)
  */
 static bool is_c_library(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = tide_text_last_part(path);
 
     return strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-", 5) == 0 || strncmp(name, "ld-", 3) == 0;
 }
@@ -438,9 +434,7 @@ static void find_dwarf(struct module *module)
         return;
     module->dwarf_tried = true;
     module->dwarf = open_dwarf(&module->main);
-    if (module->dwarf)
-        return;
-    if (module->debug.elf || open_debug_file(module) == 0)
+    if (!module->dwarf && (module->debug.elf || open_debug_file(module) == 0))
         module->dwarf = open_dwarf(&module->debug);
 }
 
@@ -521,9 +515,8 @@ static const char *demangled(struct tide_symbols *symbols, const char *name)
 {
     int status = -1;
 
-    if (!name || name[0] != '_' || name[1] != 'Z' || strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
-        return keep(symbols, name);
-    if (!symbols->demangle)
+    if (!symbols->demangle || !name || name[0] != '_' || name[1] != 'Z' ||
+        strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
         return keep(symbols, name);
     char *plain = symbols->demangle(name, NULL, NULL, &status);
     const char *kept = keep(symbols, status == 0 && plain ? plain : name);
@@ -669,7 +662,7 @@ static size_t resolve_dwarf(struct tide_symbols *symbols, struct module *module,
     }
     enter_split_unit(&unit);
     count = dwarf_getscopes(&unit, address, &scopes);
-    for (int i = 0; i < count && used == 0; i++) {
+    for (int i = 0; i < count; i++) {
         int tag = dwarf_tag(&scopes[i]);
         if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
             continue;

@@ -1,15 +1,13 @@
 #include "sense/unmapped.h"
 
 #include "base/map.h"
+#include "channel/file.h"
 #include "sense/proc_read.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
@@ -93,12 +91,6 @@ static int64_t mapped_bytes(const struct tide_tree *tree)
     return bytes;
 }
 
-static bool is_in_memory(int fd)
-{
-    struct statfs system;
-    return fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
-}
-
 /* Bytes of regular files of a directory, which is closed, each once, that are in memory. If `deeper`, also of
  * the files in the directories that are found there. */
 static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
@@ -111,7 +103,7 @@ static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
         int fd = entry->d_name[0] == '.' ? -1 : openat(dirfd(directory), entry->d_name, O_PATH | O_CLOEXEC);
         if (fd < 0)
             continue;
-        if (is_in_memory(fd) && fstat(fd, &info) == 0) {
+        if (tide_file_is_in_memory(fd) && fstat(fd, &info) == 0) {
             uint64_t who[] = {info.st_dev, info.st_ino}, key = tide_map_key(TIDE_MAP_SEED, who, sizeof who);
             bool new = !tide_map_get(seen, key, &already) && tide_map_put(seen, key, 1) == 0;
             if (new &&S_ISREG(info.st_mode))

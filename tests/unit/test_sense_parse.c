@@ -32,7 +32,6 @@ static void a_name_with_parentheses_and_newlines_does_not_shift_the_fields(void 
     assert_string_equal(stat.name, "a) R 1 (b)\n");
     assert_int_equal(stat.state, 'S');
     assert_int_equal(stat.parent_pid, 5);
-    assert_int_equal(stat.threads, 3);
     assert_int_equal(stat.start_ticks, 98765);
 }
 
