@@ -163,7 +163,7 @@ void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
     v->kind = TIDE_PLATEAU;
     v->shape = TIDE_SHAPE_SATURATING;
     v->ceiling_bytes = ceiling_bytes;
-    v->knee_x = v->knee_low = v->knee_high = NAN;
+    v->knee_x = NAN;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
 }
 

@@ -129,8 +129,7 @@ double tide_judging_unjumped(const struct tide_judging *j, size_t i)
     return j->y[j->start + i] - (jumped ? j->best.beta[2] : 0);
 }
 
-void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
-                            double *ret_freedom)
+struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from)
 {
     size_t n = tide_judging_points(j), first = 0;
     while (first + 4 < n && j->u[first] < from)
@@ -139,9 +138,8 @@ void tide_judging_line_from(const struct tide_judging *j, double from, double *r
     tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + first, j->y + j->start + first, n - first, j->least_noise,
                       j->correlation, &fit);
     double widen = (1 + j->correlation) / (1 - j->correlation);
-    *ret_tail = fit.beta[1];
-    *ret_error = fit.error[1];
-    *ret_freedom = fmax((double)(n - first) / widen - 2, TIDE_FREEDOM_LEAST);
+    return (struct tide_judging_slope){fit.beta[1], fit.error[1],
+                                       fmax((double)(n - first) / widen - 2, TIDE_FREEDOM_LEAST)};
 }
 
 /*
@@ -151,16 +149,15 @@ void tide_judging_line_from(const struct tide_judging *j, double from, double *r
  */
 static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double df)
 {
-    double span = tide_judging_span(j), tail = fit->tail, error = fit->tail_error;
+    struct tide_judging_slope s = {fit->tail, fit->tail_error, df};
     if (fit->model == TIDE_MODEL_POWER)
-        tide_judging_line_from(j, TIDE_LATELY, &tail, &error, &df);
+        s = tide_judging_line_from(j, TIDE_LATELY);
     if (fit->model == TIDE_MODEL_ONSET || fit->model == TIDE_MODEL_BEND)
-        tide_judging_line_from(j, fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST),
-                               &tail, &error, &df);
-    double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(df) * error;
-    j->v->slope = tail / span;
-    j->v->slope_low = (tail - wide) / span;
-    j->v->slope_high = (tail + wide) / span;
+        s = tide_judging_line_from(j, fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST));
+    double span = tide_judging_span(j), wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(s.freedom) * s.error;
+    j->v->slope = s.tail / span;
+    j->v->slope_low = (s.tail - wide) / span;
+    j->v->slope_high = (s.tail + wide) / span;
 }
 
 double tide_judging_confidence(double probability)
@@ -247,8 +244,6 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
     v->kind = TIDE_PLATEAU;
     v->shape = TIDE_SHAPE_SATURATING;
     v->knee_x = knee;
-    v->knee_low = low;
-    v->knee_high = high;
     v->ceiling_bytes = ceiling;
     v->confidence = tide_judging_weight(j, bounded);
     if (!j->input->x_is_steps || !isfinite(j->input->items_per_step))
@@ -352,8 +347,7 @@ bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct 
         return false;
     if (bend->beta[1] <= 0 || bend->tail > TIDE_PLATEAU_STILL * bend->beta[1])
         return true;
-    double lately, error, freedom;
-    tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k), &lately, &error, &freedom);
-    return lately >= TIDE_STILL_SAME * bend->tail &&
-           tide_judging_sureness(lately / fmax(error, 1e-300), freedom) >= TIDE_LEAK_Z;
+    struct tide_judging_slope s = tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k));
+    return s.tail >= TIDE_STILL_SAME * bend->tail &&
+           tide_judging_sureness(s.tail / fmax(s.error, 1e-300), s.freedom) >= TIDE_LEAK_Z;
 }

@@ -223,6 +223,15 @@ static void fit_within(enum tide_model model, double k, const struct points *poi
     *ret = fit;
 }
 
+static void fit_if_better(double k, const struct points *points, double least_noise, double correlation,
+                          struct tide_fit *best)
+{
+    struct tide_fit fit;
+    fit_within(best->model, k, points, best->rss, least_noise, correlation, &fit);
+    if (fit.rss < best->rss)
+        *best = fit;
+}
+
 void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
                        double least_noise, double correlation, struct tide_fit *ret)
 {
@@ -241,21 +250,15 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
      * a slope. */
     size_t side = model == TIDE_MODEL_JUMP ? 2 : 3;
     const struct points points = {x, y, n};
-    struct tide_fit best = {.model = model, .rss = INFINITY, .bic = INFINITY}, fit;
+    *ret = (struct tide_fit){.model = model, .rss = INFINITY, .bic = INFINITY};
     if (model == TIDE_MODEL_SATURATION || model == TIDE_MODEL_POWER) {
         double least = model == TIDE_MODEL_POWER ? 1.25 : 0.02, most = model == TIDE_MODEL_POWER ? 8 : 1.5;
-        for (double k = least; k < most; k *= 1.08) {
-            fit_within(model, k, &points, best.rss, least_noise, correlation, &fit);
-            if (fit.rss < best.rss)
-                best = fit;
-        }
-        *ret = best;
+        for (double k = least; k < most; k *= 1.08)
+            fit_if_better(k, &points, least_noise, correlation, ret);
         return;
     }
-    if (n < 2 * side) {
-        *ret = best;
+    if (n < 2 * side)
         return;
-    }
     size_t rising =
         n / 10 > 4 ? n / 10 : 4; /* a slope at the end is only believed of a stretch, not of a last bump */
     double from = x[side - 1], to = x[n - side];
@@ -264,19 +267,12 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
         to = x[n - 2];
     }
     if (model == TIDE_MODEL_ONSET || model == TIDE_MODEL_BEND) {
-        if (n < rising + 2) {
-            *ret = best;
+        if (n < rising + 2)
             return;
-        }
         to = x[n - rising];
     }
-    for (int i = 0; i <= GRID; i++) {
-        double k = from + (to - from) * i / GRID;
-        fit_within(model, k, &points, best.rss, least_noise, correlation, &fit);
-        if (fit.rss < best.rss)
-            best = fit;
-    }
-    *ret = best;
+    for (int i = 0; i <= GRID; i++)
+        fit_if_better(from + (to - from) * i / GRID, &points, least_noise, correlation, ret);
 }
 
 double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n)

@@ -98,8 +98,7 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 {
     double df = tide_judging_freedom(j, fit);
     double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
-    double still, still_error, still_freedom;
-    tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
+    struct tide_judging_slope still = tide_judging_line_from(j, TIDE_LATELY);
     if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
     if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df)) {
@@ -108,10 +107,10 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     }
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
-        still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
-        return tide_judging_say_undecided(j, still, still_error);
+        still.tail < TIDE_LEAK_STILL * fit->tail && still.tail < TIDE_STILL_Z * still.error)
+        return tide_judging_say_undecided(j, still.tail, still.error);
     if (fit->model == TIDE_MODEL_POWER && fit->k > TIDE_POWER_MOST)
-        return tide_judging_say_undecided(j, still, still_error);
+        return tide_judging_say_undecided(j, still.tail, still.error);
     if ((fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit)) || tide_judging_stands_still(j))
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
@@ -284,8 +283,6 @@ static void clear_verdict(struct tide_verdict *v)
                                .slope_high = NAN,
                                .slowed_x = NAN,
                                .knee_x = NAN,
-                               .knee_low = NAN,
-                               .knee_high = NAN,
                                .ceiling_bytes = NAN,
                                .bytes_per_item = NAN,
                                .jump_x = NAN,

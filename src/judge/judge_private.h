@@ -41,10 +41,11 @@ void tide_judging_fit_from(struct tide_judging *j, size_t start);
 size_t tide_judging_behind_warmup(const struct tide_judging *j);
 /* Fits from where warm-up ends. */
 void tide_judging_skip_warmup(struct tide_judging *j);
-/* The slope of a line through the floor from u on, with its error and degrees of freedom: what is happening
- * now. */
-void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
-                            double *ret_freedom);
+/* The slope of a line through the floor from u on: what is happening now. */
+struct tide_judging_slope {
+    double tail, error, freedom; /* its standard error and degrees of freedom */
+};
+struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from);
 /* Degrees of freedom of a fit, autocorrelation counted in. */
 double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit);
 /* The interval of a knee that was found at k. */

@@ -17,11 +17,9 @@ static size_t points_behind(const struct tide_judging *j, double k)
 /* Whether the floor is level behind the knee at k, or as far behind it as there are points enough to tell. */
 static bool has_stopped(const struct tide_judging *j, double k, double rate)
 {
-    double still, error, freedom, from = TIDE_LATELY;
-    if (k > from && points_behind(j, k) >= TIDE_BEHIND_KNEE)
-        from = k;
-    tide_judging_line_from(j, from, &still, &error, &freedom);
-    return still <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * error);
+    bool late = k > TIDE_LATELY && points_behind(j, k) >= TIDE_BEHIND_KNEE;
+    struct tide_judging_slope still = tide_judging_line_from(j, late ? k : TIDE_LATELY);
+    return still.tail <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * still.error);
 }
 
 bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit)
@@ -207,11 +205,11 @@ void tide_judging_look_for_standstill(struct tide_judging *j)
     if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise) || tide_judging_retreat(j) > rise)
         return;
     size_t first = still_since(y, n, band);
-    double still = 1 - j->u[first], tail, error, freedom;
-    tide_judging_line_from(j, j->u[first], &tail, &error, &freedom);
+    double still = 1 - j->u[first];
+    struct tide_judging_slope s = tide_judging_line_from(j, j->u[first]);
     if (still < TIDE_STANDSTILL_SHARE ||
         still < TIDE_STANDSTILL_TIMES * longest_still(j, y, 0, first, band) || n - first < TIDE_BEHIND_KNEE ||
-        (tide_judging_matters(j, tail * still) && tail > TIDE_STILL_Z * error))
+        (tide_judging_matters(j, s.tail * still) && s.tail > TIDE_STILL_Z * s.error))
         return;
     double knee = j->x[j->start + first], before = first > 0 ? j->x[j->start + first - 1] : knee;
     j->v->steps_needed = j->v->needed_for = j->v->detectable = NAN;
