@@ -199,12 +199,6 @@ static int find(struct tide_cacher *c, int64_t bytes)
     return block;
 }
 
-static int fail(struct tide_cacher *c)
-{
-    c->failed = true;
-    return -1;
-}
-
 /* A block at the heap's end, which grows by what is not free there. */
 static int extend_heap(struct tide_cacher *c, int64_t size)
 {
@@ -243,30 +237,34 @@ static int take_from_heap(struct tide_cacher *c, int64_t bytes)
     return c->blocks[block].bytes - size < 2 * HEAP_GRAIN || cut(c, block, size) ? block : -1;
 }
 
+static int take_from_pools(struct tide_cacher *c, int64_t bytes)
+{
+    int block = find(c, bytes);
+    int64_t over = block < 0 ? 0 : c->blocks[block].bytes - bytes;
+    bool cuts = block >= 0 && (c->blocks[block].large ? over > SMALL_MOST : over >= GRAIN);
+    return !cuts || cut(c, block, bytes) ? block : -1;
+}
+
+static int take_loose(struct tide_cacher *c, int64_t bytes)
+{
+    int block = new_block(c);
+    if (block >= 0)
+        c->blocks[block] = (struct tide_cacher_block){.bytes = bytes, .before = -1, .after = -1};
+    return block;
+}
+
 int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
 {
     if (bytes <= 0)
         return -1;
-    if (c->failed || bytes > TIDE_LARGEST || c->allocated > TIDE_LARGEST - bytes)
-        return fail(c);
-    int64_t size = round_up(bytes, GRAIN);
-    int block;
-    if (c->heap) {
-        block = take_from_heap(c, bytes);
-        if (block < 0)
-            return fail(c);
-    } else if (c->exact) {
-        block = find(c, size);
-        if (block < 0)
-            return fail(c);
-        int64_t over = c->blocks[block].bytes - size;
-        if ((c->blocks[block].large ? over > SMALL_MOST : over >= GRAIN) && !cut(c, block, size))
-            return fail(c);
-    } else {
-        block = new_block(c);
-        if (block < 0)
-            return fail(c);
-        c->blocks[block] = (struct tide_cacher_block){.bytes = size, .before = -1, .after = -1};
+    int block = -1;
+    if (!c->failed && bytes <= TIDE_LARGEST && c->allocated <= TIDE_LARGEST - bytes)
+        block = c->heap    ? take_from_heap(c, bytes)
+                : c->exact ? take_from_pools(c, round_up(bytes, GRAIN))
+                           : take_loose(c, round_up(bytes, GRAIN));
+    if (block < 0) {
+        c->failed = true;
+        return -1;
     }
     struct tide_cacher_block *b = &c->blocks[block];
     b->taken = true;
@@ -335,13 +333,10 @@ void tide_cacher_give(struct tide_cacher *c, int block)
     b->taken = false;
     c->allocated -= b->bytes;
     c->requested -= b->asked;
-    if (b->mapped || (!c->exact && !c->heap)) {
-        if (b->mapped)
-            unmap(c, block);
-        else
-            drop_block(c, block);
-        return;
-    }
+    if (b->mapped)
+        return unmap(c, block);
+    if (!c->exact && !c->heap)
+        return drop_block(c, block);
     join(c, block, b->before);
     join(c, block, c->blocks[block].after);
     if (c->heap && c->last == block)

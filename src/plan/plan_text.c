@@ -3,7 +3,6 @@
 #include "base/units.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* NULL: none. */
