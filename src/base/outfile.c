@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int cannot(const char *what, const char *path, int error, struct tide_err *err)
+static int cannot_write(const char *path, int error, struct tide_err *err)
 {
-    return tide_err_set(err, "cannot %s '%s': %s", what, TIDE_SHOWN(path, 256), strerror(error));
+    return tide_err_set(err, "cannot write '%s': %s", TIDE_SHOWN(path, 256), strerror(error));
 }
 
 /* What a new file may be, as the user's umask has it. */
@@ -26,11 +26,11 @@ static int open_temporary(struct tide_outfile *file, mode_t mode, struct tide_er
 {
     if (asprintf(&file->temporary, "%s.XXXXXX", file->path) < 0) {
         file->temporary = NULL;
-        return cannot("write", file->path, ENOMEM, err);
+        return cannot_write(file->path, ENOMEM, err);
     }
     int fd = mkostemp(file->temporary, O_CLOEXEC);
     if (fd < 0) {
-        cannot("write", file->path, errno, err);
+        cannot_write(file->path, errno, err);
         free(file->temporary);
         file->temporary = NULL;
         return -1;
@@ -38,7 +38,7 @@ static int open_temporary(struct tide_outfile *file, mode_t mode, struct tide_er
     file->out = fdopen(fd, "w");
     if (file->out && !fchmod(fd, mode))
         return 0;
-    cannot("write", file->path, errno, err);
+    cannot_write(file->path, errno, err);
     if (!file->out)
         close(fd);
     return -1;
@@ -68,11 +68,11 @@ int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_e
     bool exists = !stat(path, &there);
     file->path = exists ? realpath(path, NULL) : strdup(path); /* the file behind a link, not the link */
     if (!file->path)
-        return cannot("write", path, errno, err);
+        return cannot_write(path, errno, err);
     int status = 0;
     if (exists && !S_ISREG(there.st_mode)) {
         file->out = open_device(file->path);
-        status = file->out ? 0 : cannot("write", path, errno == ENXIO ? EPIPE : errno, err);
+        status = file->out ? 0 : cannot_write(path, errno == ENXIO ? EPIPE : errno, err);
     } else
         status = open_temporary(file, exists ? there.st_mode & 07777 : usual_mode(), err);
     if (status)
@@ -102,14 +102,13 @@ int tide_outfile_commit(struct tide_outfile *file, struct tide_err *err)
         error = errno;
     }
     if (bad) {
-        cannot("write", file->path, error, err);
-        tide_outfile_abort(file);
-        return -1;
+        cannot_write(file->path, error, err);
+    } else { /* it has its name */
+        free(file->temporary);
+        file->temporary = NULL;
     }
-    free(file->temporary);
-    free(file->path);
-    *file = (struct tide_outfile){0};
-    return 0;
+    tide_outfile_abort(file);
+    return bad ? -1 : 0;
 }
 
 void tide_outfile_abort(struct tide_outfile *file)

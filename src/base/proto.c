@@ -33,7 +33,7 @@ void tide_proto_number(struct tide_buf *buf, unsigned field, uint64_t value)
     put_varint(buf, value);
 }
 
-void tide_proto_bytes(struct tide_buf *buf, unsigned field, const void *data, size_t len)
+static void put_bytes(struct tide_buf *buf, unsigned field, const void *data, size_t len)
 {
     put_key(buf, field, WIRE_BYTES);
     put_varint(buf, len);
@@ -43,13 +43,13 @@ void tide_proto_bytes(struct tide_buf *buf, unsigned field, const void *data, si
 
 void tide_proto_text(struct tide_buf *buf, unsigned field, const char *text)
 {
-    tide_proto_bytes(buf, field, text, strlen(text));
+    put_bytes(buf, field, text, strlen(text));
 }
 
 void tide_proto_message(struct tide_buf *buf, unsigned field, const struct tide_buf *message)
 {
     buf->failed |= message->failed;
-    tide_proto_bytes(buf, field, message->data, message->len);
+    put_bytes(buf, field, message->data, message->len);
 }
 
 void tide_proto_numbers(struct tide_buf *buf, unsigned field, const uint64_t *values, size_t count)

@@ -1,7 +1,7 @@
 /*
  * proto.h - writes protocol buffer messages, field by field, into a buffer.
  *
- * A message inside another is built in a buffer of its own and put in with tide_proto_bytes. Zero and empty
+ * A message inside another is built in a buffer of its own and put in with tide_proto_message. Zero and empty
  * are what a reader assumes of a field that is not there, so they are not written, except within lists.
  * Strings must be UTF-8.
  */
@@ -13,8 +13,7 @@
 #include <stdint.h>
 
 void tide_proto_number(struct tide_buf *buf, unsigned field, uint64_t value);
-/* Always written: elements of a repeated field, where an empty one counts too. */
-void tide_proto_bytes(struct tide_buf *buf, unsigned field, const void *data, size_t len);
+/* These two are always written: elements of a repeated field, where an empty one counts too. */
 void tide_proto_text(struct tide_buf *buf, unsigned field, const char *text);
 void tide_proto_message(struct tide_buf *buf, unsigned field, const struct tide_buf *message);
 /* A packed list of numbers. */

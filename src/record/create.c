@@ -52,12 +52,6 @@ static mode_t mode_in(const char *directory)
     return stat(directory, &about) == 0 && (about.st_mode & S_IWOTH) ? 0600 : 0666;
 }
 
-/* A file without a name in a directory, or -1. */
-static int open_nameless(const char *directory)
-{
-    return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode_in(directory));
-}
-
 int tide_recording_create(const char *path, struct tide_err *err)
 {
     char nameless[64];
@@ -70,9 +64,10 @@ int tide_recording_create(const char *path, struct tide_err *err)
         return tide_err_set(err, "out of memory for the recording");
     }
     const char *directory = dirname(copy);
-    int fd = open_nameless(directory), error = 0;
-    bool named = fd < 0;
-    if ((named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode_in(directory))) < 0) ||
+    mode_t mode = mode_in(directory);
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode), error = 0;
+    bool named = fd < 0; /* where files without a name cannot be made */
+    if ((named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode)) < 0) ||
         tide_write_all(fd, bytes, len) != 0)
         error = errno;
     snprintf(nameless, sizeof nameless, "/proc/self/fd/%d", fd);

@@ -20,7 +20,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
