@@ -216,21 +216,22 @@ static bool read_common(const struct tide_object *object, uintptr_t cie, struct 
 
 enum where { SAME, AT_CFA, AT_BP, LOST, UNDEFINED };
 
+struct place {
+    enum where where;
+    int64_t offset; /* from the CFA, where that is where */
+};
+
 struct row {
     struct tide_cfi_rule cfa; /* kind and offset */
-    enum where bp, ra;
-    int64_t bp_at, ra_at; /* offset from the CFA, where that is where */
+    struct place bp, ra;
 };
 
 static void set_register(struct row *row, uint64_t number, enum where where, int64_t offset)
 {
-    if (number == REG_BP) {
-        row->bp = where;
-        row->bp_at = offset;
-    } else if (number == REG_RA) {
-        row->ra = where;
-        row->ra_at = offset;
-    }
+    if (number == REG_BP)
+        row->bp = (struct place){where, offset};
+    else if (number == REG_RA)
+        row->ra = (struct place){where, offset};
 }
 
 static void set_cfa(struct row *row, uint64_t number, int64_t offset)
@@ -280,13 +281,10 @@ struct machine {
 
 static void restore(struct machine *m, uint64_t number)
 {
-    if (number == REG_BP) {
+    if (number == REG_BP)
         m->row.bp = m->initial.bp;
-        m->row.bp_at = m->initial.bp_at;
-    } else if (number == REG_RA) {
+    else if (number == REG_RA)
         m->row.ra = m->initial.ra;
-        m->row.ra_at = m->initial.ra_at;
-    }
 }
 
 /* The instructions that carry no operand in their first byte, other than advances. false: one that is not
@@ -369,20 +367,12 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
 /* Whether the instruction moved to a later address, and by how much. */
 static bool advances(uint8_t code, struct cursor *c, uint64_t *ret_units)
 {
-    switch (code) {
-    case DW_CFA_advance_loc1:
-        *ret_units = take(c, 1);
-        return true;
-    case DW_CFA_advance_loc2:
-        *ret_units = take(c, 2);
-        return true;
-    case DW_CFA_advance_loc4:
-        *ret_units = take(c, 4);
-        return true;
-    default:
-        *ret_units = code & 0x3f;
-        return (code & 0xc0) == DW_CFA_advance_loc;
-    }
+    unsigned bytes = code == DW_CFA_advance_loc1   ? 1
+                     : code == DW_CFA_advance_loc2 ? 2
+                     : code == DW_CFA_advance_loc4 ? 4
+                                                   : 0;
+    *ret_units = bytes ? take(c, bytes) : code & 0x3f;
+    return bytes || (code & 0xc0) == DW_CFA_advance_loc;
 }
 
 static bool execute(struct machine *m, struct cursor c)
@@ -413,16 +403,17 @@ static bool execute(struct machine *m, struct cursor c)
 static struct tide_cfi_rule rule_of(const struct row *row)
 {
     struct tide_cfi_rule rule = row->cfa, none = {.kind = TIDE_CFI_NONE};
-    if (row->ra == UNDEFINED)
+    int64_t bp_at = row->bp.offset;
+    if (row->ra.where == UNDEFINED)
         return (struct tide_cfi_rule){.kind = TIDE_CFI_END};
-    if (row->ra != AT_CFA || row->ra_at != -8 || row->bp == LOST)
+    if (row->ra.where != AT_CFA || row->ra.offset != -8 || row->bp.where == LOST)
         return none;
-    if (row->bp == AT_BP) {
+    if (row->bp.where == AT_BP) {
         rule.saved = TIDE_CFI_BP_AT_BP;
-    } else if (row->bp == AT_CFA) {
-        if (row->bp_at >= 0 || row->bp_at % 8 || row->bp_at / 8 < -TIDE_CFI_SAVED_MOST)
+    } else if (row->bp.where == AT_CFA) {
+        if (bp_at >= 0 || bp_at % 8 || bp_at / 8 < -TIDE_CFI_SAVED_MOST)
             return none;
-        rule.saved = (uint32_t)(-row->bp_at / 8);
+        rule.saved = (uint32_t)(-bp_at / 8);
     }
     return rule;
 }

@@ -100,11 +100,6 @@ static size_t bootstrap_size(const void *pointer)
 
 /* ---- the real functions */
 
-static void *next(const char *name)
-{
-    return dlsym(RTLD_NEXT, name);
-}
-
 /* Whether the real functions can be called. false: this thread is looking them up, or there are none. Another
  * thread waits: there are hardly ever two before the first allocation. */
 static __attribute__((noinline, cold)) bool resolve(void)
@@ -114,7 +109,7 @@ static __attribute__((noinline, cold)) bool resolve(void)
     int expected = 0;
     if (atomic_compare_exchange_strong(&resolving, &expected, 1)) {
         resolver = 1;
-#define LOOK_UP(result, name, parameters) *(void **)&real.name = next(#name);
+#define LOOK_UP(result, name, parameters) *(void **)&real.name = dlsym(RTLD_NEXT, #name);
         REAL_FUNCTIONS(LOOK_UP)
         resolver = 0;
         atomic_store(&resolving, 2);
