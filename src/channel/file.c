@@ -1,6 +1,3 @@
-/*
- * file.c - see file.h.
- */
 #include "channel/file.h"
 #include "channel/birth.h"
 

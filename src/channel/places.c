@@ -1,6 +1,3 @@
-/*
- * places.c - see places.h.
- */
 #include "channel/places.h"
 #include "base/descriptors.h"
 #include "channel/birth.h"

@@ -1,6 +1,3 @@
-/*
- * allocator.c - see allocator.h.
- */
 #include "hook/allocator.h"
 #include "hook/hook_clock.h"
 #include "hook/object.h"

@@ -1,6 +1,3 @@
-/*
- * blocks.c - what blocks count for (blocks.h).
- */
 #include "hook/blocks.h"
 #include "hook/ledger.h"
 #include "hook/ranges.h"

@@ -1,6 +1,3 @@
-/*
- * latch.c - see latch.h.
- */
 #include "hook/latch.h"
 #include "channel/birth.h"
 #include "hook/wiped.h"

@@ -1,6 +1,3 @@
-/*
- * pieces.c - pieces of device memory and their handles (pieces.h).
- */
 #include "hook/pieces.h"
 #include "hook/latch.h"
 

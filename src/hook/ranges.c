@@ -1,6 +1,3 @@
-/*
- * ranges.c - the sorted arrays of ranges (ranges.h).
- */
 #include "hook/ranges.h"
 #include "hook/latch.h"
 

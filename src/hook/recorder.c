@@ -1,6 +1,3 @@
-/*
- * recorder.c - samples into the table (recorder.h).
- */
 #include "hook/recorder_private.h"
 #include "hook/allocator.h"
 #include "hook/pieces.h"

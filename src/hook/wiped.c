@@ -1,6 +1,3 @@
-/*
- * wiped.c - see wiped.h.
- */
 #include "hook/wiped.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-/* confine.c - see confine.h. */
 #include "sense/confine.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* heap_frames.c - see heap_frames.h. */
 #include "sense/heap_frames.h"
 
 #include "base/clock.h"

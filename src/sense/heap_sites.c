@@ -1,6 +1,3 @@
-/*
- * heap_sites.c - see heap_sites.h.
- */
 #include "sense/heap_sites.h"
 
 #include <stdlib.h>

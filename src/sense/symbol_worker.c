@@ -1,4 +1,3 @@
-/* symbol_worker.c - see symbol_worker.h. */
 #include "sense/symbol_worker.h"
 
 #include "base/descriptors.h"
