@@ -3,11 +3,15 @@
 
 #include <stdlib.h>
 
+int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count)
+{
+    return tide_tape_leaf(tape, count, net->how.width, net->how.trains, net->how.owner);
+}
+
 /* A weight that is a matrix. */
 static int matrix(const struct tide_net *net, struct tide_tape *tape, int64_t rows, int64_t columns)
 {
-    const struct tide_net_options *how = &net->how;
-    int leaf = tide_tape_leaf(tape, tide_times(rows, columns), how->width, how->trains, how->owner);
+    int leaf = tide_net_weight(net, tape, tide_times(rows, columns));
     if (leaf >= 0)
         tape->leaves[leaf].rows = rows;
     return leaf;
@@ -26,7 +30,7 @@ struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape,
                             .rank = adapts ? how->rank : 0,
                             .turned = net->model->family != TIDE_FAMILY_GPT2};
     if (bias)
-        l.bias = tide_tape_leaf(tape, out, how->width, how->trains, how->owner);
+        l.bias = tide_net_weight(net, tape, out);
     if (l.rank) {
         l.down = tide_tape_leaf(tape, tide_times(in, l.rank), how->width, true, how->owner);
         l.up = tide_tape_leaf(tape, tide_times(l.rank, out), how->width, true, how->owner);
@@ -36,11 +40,9 @@ struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape,
 
 struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias)
 {
-    const struct tide_net_options *how = &net->how;
-    struct tide_norm n = {.bias = -1};
-    n.weight = tide_tape_leaf(tape, channels, how->width, how->trains, how->owner);
+    struct tide_norm n = {.weight = tide_net_weight(net, tape, channels), .bias = -1};
     if (bias)
-        n.bias = tide_tape_leaf(tape, channels, how->width, how->trains, how->owner);
+        n.bias = tide_net_weight(net, tape, channels);
     return n;
 }
 

@@ -96,6 +96,7 @@ void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape);
 void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape);
 
 /* For the nets themselves. */
+int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count);
 struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
                                    bool bias, bool adapts);
 struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias);

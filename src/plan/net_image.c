@@ -6,12 +6,10 @@
 void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
 {
     const struct tide_architecture *m = net->model;
-    const struct tide_net_options *how = &net->how;
     if (m->family == TIDE_FAMILY_VIT) {
         int64_t patches = tide_times(m->image / m->patch, m->image / m->patch);
-        net->class_token = tide_tape_leaf(tape, m->channels, how->width, how->trains, how->owner);
-        net->position_table =
-            tide_tape_leaf(tape, tide_times(patches + 1, m->channels), how->width, how->trains, how->owner);
+        net->class_token = tide_net_weight(net, tape, m->channels);
+        net->position_table = tide_net_weight(net, tape, tide_times(patches + 1, m->channels));
         net->patches = tide_net_linear(net, tape, tide_times(m->planes, tide_times(m->patch, m->patch)),
                                        m->channels, true, false);
         net->last = tide_net_norm(net, tape, m->channels, true);
