@@ -1,7 +1,6 @@
 #include "base/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune)
 {

@@ -10,14 +10,12 @@
 #include "base/map.h"
 #include "base/units.h"
 #include "channel/birth.h"
-#include "channel/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

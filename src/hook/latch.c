@@ -1,6 +1,5 @@
 #include "hook/latch.h"
 #include "channel/birth.h"
-#include "hook/wiped.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

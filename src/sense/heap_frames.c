@@ -18,11 +18,7 @@ enum {
 enum state { WANTED, ASKED, DONE };
 
 struct module {
-    char *path;
-    uint8_t build_id[TIDE_SYMBOL_BUILD_ID];
-    size_t build_id_bytes;
-    int64_t pid;
-    uint64_t start, end;
+    struct tide_symbol_module about; /* its path is owned */
     int crashes;
 };
 
@@ -63,7 +59,7 @@ void tide_heap_frames_free(struct tide_heap_frames *frames)
     if (!frames)
         return;
     for (size_t i = 0; i < frames->module_count; i++)
-        free(frames->modules[i].path);
+        free((char *)frames->modules[i].about.path);
     free(frames->modules);
     free(frames->frames);
     tide_map_release(&frames->by_key);
@@ -79,25 +75,26 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
 
     if (tide_map_get(&frames->module_by_key, key, &found)) {
         /* A process that has it mapped now is the better one to ask. */
-        frames->modules[found].pid = pid;
-        frames->modules[found].start = range->start;
-        frames->modules[found].end = range->end;
+        frames->modules[found].about.pid = pid;
+        frames->modules[found].about.start = range->start;
+        frames->modules[found].about.end = range->end;
         return (int32_t)found;
     }
     if (TIDE_GROW(frames->modules, frames->module_capacity, frames->module_count + 1,
                   TIDE_HEAP_FRAMES_MODULES) != 0)
         return -1;
-    struct module module = {.path = strdup(range->path),
-                            .build_id_bytes = range->build_id_bytes,
-                            .pid = pid,
-                            .start = range->start,
-                            .end = range->end};
-    memcpy(module.build_id, range->build_id, sizeof module.build_id);
-    if (!module.path || tide_map_put(&frames->module_by_key, key, frames->module_count) != 0) {
-        free(module.path);
+    char *path = strdup(range->path);
+    if (!path || tide_map_put(&frames->module_by_key, key, frames->module_count) != 0) {
+        free(path);
         return -1;
     }
-    frames->modules[frames->module_count] = module;
+    struct tide_symbol_module about = {.pid = pid,
+                                       .start = range->start,
+                                       .end = range->end,
+                                       .path = path,
+                                       .build_id_bytes = (uint32_t)range->build_id_bytes};
+    memcpy(about.build_id, range->build_id, sizeof about.build_id);
+    frames->modules[frames->module_count] = (struct module){.about = about};
     return (int32_t)frames->module_count++;
 }
 
@@ -171,7 +168,7 @@ static int write_frame(struct tide_heap_frames *frames, struct frame *frame,
     struct tide_frame row = {.function = "",
                              .file = "",
                              .line = TIDE_UNKNOWN,
-                             .module = frame->module < 0 ? "" : frames->modules[frame->module].path,
+                             .module = frame->module < 0 ? "" : frames->modules[frame->module].about.path,
                              .offset = offset_of(frame)};
     int bad = 0;
 
@@ -219,13 +216,8 @@ static int ask(struct tide_heap_frames *frames, size_t number, struct tide_write
     if (frame->module < 0 || !frames->server || frames->modules[frame->module].crashes >= CRASHES_MOST)
         return write_frame(frames, frame, NULL, writer, err);
     const struct module *module = &frames->modules[frame->module];
-    struct tide_symbol_module about = {.pid = module->pid,
-                                       .start = module->start,
-                                       .end = module->end,
-                                       .path = module->path,
-                                       .build_id = module->build_id,
-                                       .build_id_bytes = module->build_id_bytes};
-    int asked = tide_symbol_server_ask(frames->server, number, &about, frame->address, module->crashes == 0);
+    int asked =
+        tide_symbol_server_ask(frames->server, number, &module->about, frame->address, module->crashes == 0);
     if (asked < 0)
         return tide_heap_frames_give_up(frames, writer, err);
     frame->state = asked == 0 ? ASKED : WANTED;

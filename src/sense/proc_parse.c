@@ -2,8 +2,6 @@
 
 #include "channel/birth.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 /* Larger numbers than this many bytes are no memory sizes. */

@@ -74,9 +74,7 @@ struct tide_sense {
     bool overflow_noted;
 };
 
-static void add_note(struct tide_sense *sense, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add_note(struct tide_sense *sense, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_note(struct tide_sense *sense, const char *format, ...)
 {
     if (sense->note_count == NOTES_MAX)
         return;

@@ -33,8 +33,8 @@ struct tide_symbol_module {
     int64_t pid;         /* who has it mapped; 0: nobody that could be asked */
     uint64_t start, end; /* where; 0: not known */
     const char *path;
-    const uint8_t *build_id;
-    size_t build_id_bytes; /* 0: none; any file at that path is taken */
+    uint8_t build_id[TIDE_SYMBOL_BUILD_ID];
+    uint32_t build_id_bytes; /* 0: none; any file at that path is taken */
 };
 
 /* Innermost first; the last one is the function, those before it are inlined into it. Strings are borrowed:

@@ -169,17 +169,10 @@ int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
         return -1;
     if (!tide_symbol_server_has_room(server) || !(question = malloc(sizeof *question + path)))
         return 1;
-    *question = (struct question){.bytes = sizeof question->head + path,
-                                  .head = {.tag = tag,
-                                           .address = address,
-                                           .start = module->start,
-                                           .end = module->end,
-                                           .pid = module->pid,
-                                           .debug_info = debug_info}};
-    if (module->build_id_bytes > 0 && module->build_id_bytes <= sizeof question->head.build_id) {
-        question->head.build_id_bytes = (uint32_t)module->build_id_bytes;
-        memcpy(question->head.build_id, module->build_id, module->build_id_bytes);
-    }
+    *question = (struct question){
+        .bytes = sizeof question->head + path,
+        .head = {.tag = tag, .address = address, .module = *module, .debug_info = debug_info}};
+    question->head.module.path = NULL;
     memcpy(question->path, module->path, path);
     *open_at(server, server->open_count++) = question;
     send_questions(server);

@@ -82,15 +82,11 @@ static bool answer_one(struct tide_symbols *symbols, bool look_at_size)
         return false;
     memcpy(&question, packet, sizeof question);
     packet[got] = '\0';
-    struct tide_symbol_module module = {.pid = question.pid,
-                                        .start = question.start,
-                                        .end = question.end,
-                                        .path = packet + sizeof question,
-                                        .build_id = question.build_id,
-                                        .build_id_bytes = question.build_id_bytes};
+    question.module.path = packet + sizeof question;
     struct tide_symbol_frame frames[TIDE_SYMBOL_FRAMES];
     alarm(ANSWER_SECONDS);
-    size_t count = tide_symbols_resolve(symbols, &module, question.address, question.debug_info, frames);
+    size_t count =
+        tide_symbols_resolve(symbols, &question.module, question.address, question.debug_info, frames);
     alarm(0);
     struct tide_symbol_reply head = {.tag = question.tag, .last = look_at_size && is_grown()};
     size_t len = write_reply(reply, head, frames, count);

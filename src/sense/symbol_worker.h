@@ -17,14 +17,11 @@
 
 enum { TIDE_SYMBOL_REPLY_BYTES = 64 * 1024 };
 
-/* One packet; the path follows, without a NUL. */
+/* One packet; the module's path follows, without a NUL. */
 struct tide_symbol_question {
-    uint64_t tag;
-    uint64_t address, start, end;
-    int64_t pid;
-    uint32_t build_id_bytes;
-    uint32_t debug_info;
-    uint8_t build_id[TIDE_SYMBOL_BUILD_ID];
+    uint64_t tag, address;
+    struct tide_symbol_module module; /* without its path */
+    uint64_t debug_info;
 };
 
 /* One packet; count times { int64_t line; uint8_t inlined; function NUL; file NUL } follow. */

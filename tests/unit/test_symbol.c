@@ -180,7 +180,7 @@ static void a_file_with_another_build_id_is_not_used(void **state)
     struct tide_symbol_module module = own_module();
     struct tide_symbol_frame frames[TIDE_SYMBOL_FRAMES];
     uint8_t wrong[TIDE_SYMBOL_BUILD_ID] = {1, 2, 3};
-    module.build_id = wrong;
+    memcpy(module.build_id, wrong, sizeof wrong);
     module.build_id_bytes = sizeof wrong;
     assert_int_equal(tide_symbols_resolve(symbols, &module, a_plain_function() - base - 1, true, frames), 0);
     tide_symbols_free(symbols);
