@@ -17,8 +17,8 @@ static int by_x(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Hoare's selection: the k-th smallest of values, which are reordered. */
-static double select_kth(double *values, size_t count, size_t k)
+/* Hoare's selection. */
+double tide_kth(double *values, size_t count, size_t k)
 {
     size_t low = 0, high = count - 1;
     while (low < high) {
@@ -52,10 +52,10 @@ double tide_median(double *values, size_t count)
 {
     if (count == 0)
         return NAN;
-    double upper = select_kth(values, count, count / 2);
+    double upper = tide_kth(values, count, count / 2);
     if (count % 2)
         return upper;
-    return (upper + select_kth(values, count, count / 2 - 1)) / 2;
+    return (upper + tide_kth(values, count, count / 2 - 1)) / 2;
 }
 
 int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *scratch,

@@ -30,7 +30,8 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
 int tide_floor_make(const struct tide_moments *moments, struct tide_arena *scratch, struct tide_floor *ret,
                     struct tide_err *err);
 
-/* Median of values, which are reordered. NAN when there are none. */
+/* The k-th smallest of values, and their median, NAN when there are none. They are reordered. */
+double tide_kth(double *values, size_t count, size_t k);
 double tide_median(double *values, size_t count);
 
 #endif

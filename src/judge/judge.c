@@ -11,7 +11,6 @@
  */
 #include "judge/judge.h"
 #include "judge/judge_private.h"
-#include "judge/spikes.h"
 
 #include <math.h>
 #include <string.h>
@@ -363,9 +362,7 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
         else
             say_too_few(&j);
         fill_ends(&j);
-        double warm_x = j.start > 0 ? j.x[j.start - 1] : -INFINITY;
-        if (tide_spikes_find(input, &j.moments, &j.floor, warm_x, verdict.start_x, j.level, scratch,
-                             &verdict.spikes))
+        if (tide_judging_find_spikes(&j))
             status = tide_err_set(err, "not enough memory to judge the series");
         if (verdict.kind == TIDE_FLAT && verdict.spikes.count)
             verdict.kind = TIDE_SPIKES;

@@ -86,6 +86,10 @@ void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const 
 void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,
                               double rate);
 
+/* Finds what rises above the floor, behind warm-up, and was seen to rise: the verdict's spikes. -1: no
+ * memory. */
+int tide_judging_find_spikes(struct tide_judging *j);
+
 /* ---- decisions; those that return bool leave the verdict alone when they return false */
 
 /* Whether a plateau rests on the last few windows alone, and before them memory rose as ever. */

@@ -1,14 +1,8 @@
 #include "judge/retention.h"
+#include "judge/floor.h"
 #include "judge/thresholds.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-static int smaller_first(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
 
 /* The bytes under which that share of the points between two x lies. NAN: there is none between them. */
 static double quantile(const struct tide_judge_input *live, double from, double to, double share,
@@ -20,9 +14,7 @@ static double quantile(const struct tide_judge_input *live, double from, double 
     for (size_t i = 0; found && i < live->count; i++)
         if (live->x[i] >= from && live->x[i] <= to)
             found[n++] = live->bytes[i];
-    if (n > 0)
-        qsort(found, n, sizeof *found, smaller_first);
-    double value = n > 0 ? found[(size_t)(share * (double)n)] : NAN;
+    double value = n > 0 ? tide_kth(found, n, (size_t)(share * (double)n)) : NAN;
     tide_arena_rewind(scratch, mark);
     return value;
 }

@@ -1,5 +1,7 @@
-#include "judge/spikes.h"
-#include "judge/thresholds.h"
+/*
+ * spikes.c - what rises above the floor and comes back.
+ */
+#include "judge/judge_private.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -148,20 +150,21 @@ static void come_back(struct finding *s, double bytes, double floor)
     end(s, true);
 }
 
-int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
-                     const struct tide_floor *f, double warm_x, double start_x, double level,
-                     struct tide_arena *scratch, struct tide_spikes *ret)
+int tide_judging_find_spikes(struct tide_judging *j)
 {
-    struct finding s = {.input = input,
+    const struct tide_moments *m = &j->moments;
+    double warm_x = j->start > 0 ? j->x[j->start - 1] : -INFINITY; /* the last place that is warm-up */
+    struct finding s = {.input = j->input,
                         .m = m,
                         .spikes = {.phase = -1},
-                        .phases = tide_arena_take(scratch, m->count + 1, sizeof(int))};
+                        .phases = tide_arena_take(j->scratch, m->count + 1, sizeof(int))};
     if (!s.phases)
         return -1;
-    double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
+    double usual = usual_height(m, &j->floor);
+    double tall = fmax(TIDE_SPIKE_SHARE * j->level, TIDE_SPIKE_NOISES * usual / TIDE_MAD_SIGMA);
     size_t above = 0;
     bool was_low = false; /* only what was low before was seen to rise */
-    struct walk w = begin_walk(f, start_x);
+    struct walk w = begin_walk(&j->floor, j->v->start_x);
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
@@ -185,6 +188,6 @@ int tide_spikes_find(const struct tide_judge_input *input, const struct tide_mom
         s.spikes.typical_bytes = tide_median(s.heights, s.spikes.count < HEIGHTS ? s.spikes.count : HEIGHTS);
         find_phase(s.phases, s.in_phases, &s.spikes);
     }
-    *ret = s.spikes;
+    j->v->spikes = s.spikes;
     return 0;
 }
