@@ -100,6 +100,20 @@ size_t tide_text_columns(const char *text, size_t len)
     return columns;
 }
 
+size_t tide_text_fitting(const char *text, size_t len, size_t columns)
+{
+    size_t at = 0;
+    for (size_t used = 0; at < len;) {
+        unsigned rune = '?';
+        size_t taken = tide_text_rune(text + at, len - at, &rune);
+        used += rune_columns(rune);
+        if (used > columns)
+            break;
+        at += taken ? taken : 1;
+    }
+    return at;
+}
+
 static size_t least_of(size_t a, size_t b)
 {
     return a < b ? a : b;

@@ -40,6 +40,9 @@ const char *tide_text_last_part(const char *path);
 /* Terminal columns that the first len bytes take (wide East Asian runes count 2, combining ones 0). */
 size_t tide_text_columns(const char *text, size_t len);
 
+/* How many of the first len bytes fit into that many columns; no rune is cut. */
+size_t tide_text_fitting(const char *text, size_t len, size_t columns);
+
 /* The name in names (NULL-terminated) nearest to word by edit distance, if near enough to be a slip; else
  * NULL. Borrowed. */
 const char *tide_text_nearest(const char *word, const char *const *names);

@@ -81,14 +81,7 @@ bool tide_status_line_draw(struct tide_status_line *line, const char *text)
         return false;
     if (!line->shown)
         begin(line);
-    size_t room = (size_t)line->columns - 2, len = 0;
-    while (text[len]) {
-        size_t rune = tide_text_rune(text + len, strlen(text + len), NULL);
-        rune = rune ? rune : 1;
-        if (tide_text_columns(text, len + rune) > room)
-            break;
-        len += rune;
-    }
+    size_t len = tide_text_fitting(text, strlen(text), (size_t)line->columns - 2);
     char out[1024];
     int used = snprintf(out, sizeof out,
                         "\x1b"

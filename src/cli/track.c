@@ -124,14 +124,8 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
 /* attach: a line of our own on stderr, where nobody else writes. */
 static void show_own_line(const char *text)
 {
-    size_t room = tide_terminal_size(STDERR_FILENO).ws_col, len = 0;
-    while (text[len]) {
-        size_t rune = tide_text_rune(text + len, strlen(text + len), NULL);
-        if (tide_text_columns(text, len + (rune ? rune : 1)) >= room)
-            break;
-        len += rune ? rune : 1;
-    }
-    fprintf(stderr, "\r\x1b[K%.*s", (int)len, text);
+    size_t columns = tide_terminal_size(STDERR_FILENO).ws_col;
+    fprintf(stderr, "\r\x1b[K%.*s", (int)tide_text_fitting(text, strlen(text), columns - 1), text);
 }
 
 static void show_status(struct tide_tracker *t, int64_t now)

@@ -114,34 +114,16 @@ static int draw(struct tide_cells *cells, int row, int column, enum tide_style s
     return used;
 }
 
-/* Bytes of text that fit into width columns. */
-static size_t fitting(const char *text, size_t len, int width)
-{
-    size_t at = 0;
-    int used = 0;
-    while (at < len) {
-        size_t taken = tide_text_rune(text + at, len - at, NULL);
-        size_t bytes = taken ? taken : 1;
-        int columns = (int)tide_text_columns(text + at, bytes);
-        if (used + columns > width)
-            break;
-        used += columns;
-        at += bytes;
-    }
-    return at;
-}
-
 int tide_cells_text(struct tide_cells *cells, int row, int column, int width, enum tide_style style,
                     const char *text)
 {
     size_t len = strlen(text);
     if (width <= 0)
         return 0;
-    size_t fits = fitting(text, len, width);
-    if (fits == len)
+    if (tide_text_fitting(text, len, (size_t)width) == len)
         return draw(cells, row, column, style, text, len);
     int dots = width > 4 ? 2 : 0;
-    int used = draw(cells, row, column, style, text, fitting(text, len, width - dots));
+    int used = draw(cells, row, column, style, text, tide_text_fitting(text, len, (size_t)(width - dots)));
     return used + draw(cells, row, column + used, style, "..", (size_t)dots);
 }
 
@@ -168,7 +150,7 @@ void tide_cells_right(struct tide_cells *cells, int row, int column, int width, 
 static size_t line_bytes(const char *text, int width)
 {
     size_t len = strcspn(text, "\n");
-    size_t fits = fitting(text, len, width);
+    size_t fits = tide_text_fitting(text, len, (size_t)width);
     if (fits == len)
         return len;
     for (size_t at = fits + 1; at-- > 1;)

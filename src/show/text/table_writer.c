@@ -26,13 +26,11 @@ char *tide_table_size(double bytes, char out[static 32])
  * not cut. */
 static void put_padded(FILE *out, const char *text, int width, int last)
 {
-    size_t len = strlen(text), want = (size_t)(width < 0 ? -width : width), columns;
+    size_t len = strlen(text), want = (size_t)(width < 0 ? -width : width);
 
-    while ((columns = tide_text_columns(text, len)) > want && width != -1) {
-        len--;
-        while (len > 0 && (text[len] & 0xc0) == 0x80)
-            len--;
-    }
+    if (width != -1)
+        len = tide_text_fitting(text, len, want);
+    size_t columns = tide_text_columns(text, len);
     int pad = columns < want ? (int)(want - columns) : 0;
     if (width > 0)
         fprintf(out, "%*s", pad, "");
