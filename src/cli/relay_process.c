@@ -134,10 +134,7 @@ static void draw_status(struct tide_relay *relay)
     bool was_shown = relay->line.shown;
     relay->undrawn = !tide_status_line_draw(&relay->line, relay->shown_text);
     if (relay->line.shown != was_shown)
-        tide_terminal_set_farewell(relay->line.shown ? "\x1b"
-                                                       "7\x1b[r\x1b[999;1H\x1b[2K\x1b"
-                                                       "8"
-                                                     : "");
+        tide_terminal_set_farewell(relay->line.shown ? "\0337\033[r\033[999;1H\033[2K\0338" : "");
 }
 
 static bool is_on_terminal(const struct tide_relay *relay, const struct stream *s)

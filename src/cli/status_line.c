@@ -51,13 +51,9 @@ void tide_status_line_end(struct tide_status_line *line)
         return;
     line->shown = false;
     if (!terminal_is_idle(line))
-        put_text(line, "\x1b\\"); /* the program died in the middle of a string */
+        put_text(line, "\033\\"); /* the program died in the middle of a string */
     char text[64];
-    snprintf(text, sizeof text,
-             "\x1b"
-             "7\x1b[r\x1b[%d;1H\x1b[2K\x1b"
-             "8",
-             line->rows);
+    snprintf(text, sizeof text, "\0337\033[r\033[%d;1H\033[2K\0338", line->rows);
     put_text(line, text);
 }
 
@@ -65,11 +61,7 @@ void tide_status_line_end(struct tide_status_line *line)
 static void begin(struct tide_status_line *line)
 {
     char text[64];
-    snprintf(text, sizeof text,
-             "\n\x1b[A\x1b"
-             "7\x1b[1;%dr\x1b"
-             "8",
-             line->rows - 1);
+    snprintf(text, sizeof text, "\n\033[A\0337\033[1;%dr\0338", line->rows - 1);
     put_text(line, text);
     line->shown = true;
 }
@@ -83,12 +75,9 @@ bool tide_status_line_draw(struct tide_status_line *line, const char *text)
         begin(line);
     size_t len = tide_text_fitting(text, strlen(text), (size_t)line->columns - 2);
     char out[1024];
-    int used = snprintf(out, sizeof out,
-                        "\x1b"
-                        "7\x1b[%d;1H\x1b[0m\x1b[2K%s%.*s%s\x1b"
-                        "8",
-                        line->rows, line->colour ? "\x1b[7m " : " ", (int)(len < 900 ? len : 900), text,
-                        line->colour ? " \x1b[0m" : "");
+    int used = snprintf(out, sizeof out, "\0337\033[%d;1H\033[0m\033[2K%s%.*s%s\0338", line->rows,
+                        line->colour ? "\033[7m " : " ", (int)(len < 900 ? len : 900), text,
+                        line->colour ? " \033[0m" : "");
     if (used > 0 && (size_t)used < sizeof out)
         line->put(line->context, out, (size_t)used);
     line->stale = false;
@@ -99,7 +88,7 @@ void tide_status_line_say(struct tide_status_line *line, const char *text)
 {
     tide_status_line_flush(line);
     if (!terminal_is_idle(line))
-        put_text(line, "\x1b\\");
+        put_text(line, "\033\\");
     if (line->cells)
         put_text(line, "\r\n");
     put_text(line, text);
@@ -125,13 +114,9 @@ void tide_status_line_resize(struct tide_status_line *line, int rows, int column
     /* What was in our row has moved, we cannot know where to; but nothing of the program's is below its
      * cursor. */
     if (line->shown && terminal_is_idle(line)) {
-        put_text(line, "\x1b"
-                       "7\x1b[r\x1b"
-                       "8");
+        put_text(line, "\0337\033[r\0338");
         if (rows > line->rows)
-            put_text(line, "\x1b"
-                           "7\x1b[B\r\x1b[J\x1b"
-                           "8");
+            put_text(line, "\0337\033[B\r\033[J\0338");
     }
     line->shown = false;
     line->rows = rows;
