@@ -136,10 +136,9 @@ static bool tracker_ends(struct tracker *tracker, int timeout_ms)
         return false;
     size_t got = 0;
     for (ssize_t n; got < sizeof tracker->farewell; got += (size_t)n) {
-        n = read(tracker->pipe, (char *)&tracker->farewell + got, sizeof tracker->farewell - got);
-        if (n < 0 && errno == EINTR)
-            n = 0;
-        else if (n <= 0)
+        n = TEMP_FAILURE_RETRY(
+            read(tracker->pipe, (char *)&tracker->farewell + got, sizeof tracker->farewell - got));
+        if (n <= 0)
             break;
     }
     if (got < sizeof tracker->farewell) {
@@ -147,8 +146,7 @@ static bool tracker_ends(struct tracker *tracker, int timeout_ms)
         tide_err_set(&tracker->farewell.err, "the recording process was killed");
         tide_err_hint(&tracker->farewell.err, "the recording holds everything up to that moment");
     }
-    while (waitpid(tracker->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY(waitpid(tracker->pid, NULL, 0));
     close(tracker->pipe);
     tracker->ended = true;
     return true;

@@ -118,9 +118,7 @@ static void hear(struct tide_relay *relay)
 {
     char byte;
     while (relay->socket[0] >= 0) {
-        ssize_t got = recv(relay->socket[0], &byte, 1, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = TEMP_FAILURE_RETRY(recv(relay->socket[0], &byte, 1, MSG_DONTWAIT));
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0) {

@@ -309,9 +309,8 @@ static void obey(struct tide_relay *relay)
 {
     struct order order;
     for (;;) {
-        ssize_t got = recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT | MSG_PEEK);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got =
+            TEMP_FAILURE_RETRY(recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT | MSG_PEEK));
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0) {
@@ -496,14 +495,12 @@ _Noreturn void tide_relay_stand_by(struct tide_relay *relay)
     block_signals();
     keep_own_descriptors(relay, relay->watch[1]);
     for (;;) {
-        ssize_t got = recv(relay->watch[1], &word, 1, 0);
+        ssize_t got = TEMP_FAILURE_RETRY(recv(relay->watch[1], &word, 1, 0));
         for (int i = 0; i < 2; i++)
             if (from[i] >= 0 && relay->streams[i].from < 0) {
                 close(from[i]);
                 from[i] = -1;
             }
-        if (got < 0 && errno == EINTR)
-            continue;
         if (got <= 0 && relay->over)
             _exit(0);
         if (got <= 0)

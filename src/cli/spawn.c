@@ -68,10 +68,7 @@ static _Noreturn void become(char **argv, char **environment, struct tide_relay 
 static void wait_until_watched(int hold)
 {
     char byte;
-    ssize_t got;
-    do
-        got = read(hold, &byte, 1);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(read(hold, &byte, 1));
     if (got == 1 && byte == WATCHED)
         return;
     if (got != 1)
@@ -200,10 +197,7 @@ enum { FAILURE, REPORT, EVENTS, PIPES };
 static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
 {
     struct report said = {.pid = -1, .why = EIO};
-    ssize_t got;
-    do
-        got = read(fd, &said, sizeof said);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(read(fd, &said, sizeof said));
     if (got != sizeof said || said.pid < 0) {
         waitpid(keeper, NULL, 0);
         return tide_err_set(err, "cannot start a process on a pseudo-terminal: %s", strerror(said.why));
@@ -245,10 +239,7 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
     }
     close(pipes[FAILURE][1]);
     pipes[FAILURE][1] = -1;
-    ssize_t got;
-    do
-        got = read(pipes[FAILURE][0], &why, sizeof why);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(read(pipes[FAILURE][0], &why, sizeof why));
     if (keeper) {
         spawned.events = pipes[EVENTS][0];
         spawned.hold = tide_relay_hold_end(relay);

@@ -22,13 +22,8 @@ static _Noreturn void keep(void (*rescue)(void), const int kept[2], int end)
     prctl(PR_SET_NAME, "tidemark-keeper");
     tide_close_all_but(3, (const int[]){kept[0], kept[1], end}, 3);
     char state = DISARMED, word;
-    for (;;) {
-        ssize_t n = read(end, &word, 1);
-        if (n == 1)
-            state = word;
-        else if (n == 0 || errno != EINTR)
-            break;
-    }
+    while (TEMP_FAILURE_RETRY(read(end, &word, 1)) == 1)
+        state = word;
     if (state == ARMED)
         rescue();
     _exit(0);
@@ -68,7 +63,6 @@ void tide_keeper_end(struct tide_keeper *keeper)
         return;
     tide_keeper_armed(keeper, false);
     close(keeper->hold);
-    while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY(waitpid(keeper->pid, NULL, 0));
     *keeper = (struct tide_keeper){.hold = -1};
 }
