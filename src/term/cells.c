@@ -195,17 +195,11 @@ void tide_cells_paint(struct tide_cells *cells, int row, int column, int width, 
 
 static void write_rune(FILE *out, uint32_t rune)
 {
-    if (rune < 0x80) {
-        fputc((int)rune, out);
-    } else if (rune < 0x800) {
-        fprintf(out, "%c%c", (int)(0xc0 | rune >> 6), (int)(0x80 | (rune & 0x3f)));
-    } else if (rune < 0x10000) {
-        fprintf(out, "%c%c%c", (int)(0xe0 | rune >> 12), (int)(0x80 | (rune >> 6 & 0x3f)),
-                (int)(0x80 | (rune & 0x3f)));
-    } else {
-        fprintf(out, "%c%c%c%c", (int)(0xf0 | rune >> 18), (int)(0x80 | (rune >> 12 & 0x3f)),
-                (int)(0x80 | (rune >> 6 & 0x3f)), (int)(0x80 | (rune & 0x3f)));
-    }
+    static const uint32_t leads[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = rune < 0x80 ? 0 : rune < 0x800 ? 1 : rune < 0x10000 ? 2 : 3;
+    fputc((int)(leads[more] | rune >> 6 * more), out);
+    while (more-- > 0)
+        fputc((int)(0x80 | (rune >> 6 * more & 0x3f)), out);
 }
 
 void tide_cells_dump(const struct tide_cells *cells, FILE *out)
