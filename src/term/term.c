@@ -38,7 +38,7 @@ struct tide_term {
 /* What signal handlers need. Only one terminal is open at a time. */
 static struct {
     volatile sig_atomic_t open;
-    volatile sig_atomic_t resized, leave, interrupted, stopped, continued;
+    volatile sig_atomic_t came[NSIG]; /* calm signals that are not dealt with yet */
     struct termios modes;
     char restore[RESTORE_BYTES]; /* bytes that leave the screen as it was found */
     size_t restore_len;
@@ -116,23 +116,7 @@ static void on_fatal(int signal_number)
 
 static void on_calm(int signal_number)
 {
-    switch (signal_number) {
-    case SIGWINCH:
-        guard.resized = 1;
-        break;
-    case SIGINT:
-        guard.interrupted = 1;
-        break;
-    case SIGTSTP:
-        guard.stopped = 1;
-        break;
-    case SIGCONT:
-        guard.continued = 1;
-        break;
-    default:
-        guard.leave = 1;
-        break;
-    }
+    guard.came[signal_number] = 1;
 }
 
 /* Calm signals are blocked except while waiting, so that none is missed between a look and a wait. */
@@ -289,7 +273,8 @@ int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err
     struct tide_term *term = calloc(1, sizeof *term);
     if (!term)
         return tide_err_set(err, "out of memory");
-    guard.resized = guard.leave = guard.interrupted = guard.stopped = guard.continued = 0;
+    for (size_t i = 0; i < COUNT(calm_signals); i++)
+        guard.came[calm_signals[i]] = 0;
     install_handlers(term);
     keep_stderr(term);
     guard.keeper = tide_keeper_start(rescue, (const int[2]){guard.messages, guard.real_stderr});
@@ -409,28 +394,28 @@ static void stop_here(struct tide_term *term)
 /* A flag that a handler set, as an event. */
 static bool take_signal(struct tide_term *term, enum tide_term_event *ret_event, int *ret_key)
 {
-    if (guard.leave) {
+    if (guard.came[SIGTERM] || guard.came[SIGHUP]) {
         *ret_event = TIDE_TERM_LEAVE;
         return true;
     }
-    if (guard.interrupted) {
-        guard.interrupted = 0;
+    if (guard.came[SIGINT]) {
+        guard.came[SIGINT] = 0;
         *ret_key = TIDE_KEY_INTERRUPT;
         *ret_event = TIDE_TERM_KEY;
         return true;
     }
-    if (guard.stopped) {
-        guard.stopped = 0;
+    if (guard.came[SIGTSTP]) {
+        guard.came[SIGTSTP] = 0;
         stop_here(term);
-        guard.continued = 1;
+        guard.came[SIGCONT] = 1;
     }
-    if (!guard.resized && !guard.continued)
+    if (!guard.came[SIGWINCH] && !guard.came[SIGCONT])
         return false;
-    if (guard.continued) {
+    if (guard.came[SIGCONT]) {
         reset_prog_mode();
         clearok(stdscr, TRUE);
     }
-    guard.resized = guard.continued = 0;
+    guard.came[SIGWINCH] = guard.came[SIGCONT] = 0;
     measure(term);
     resizeterm(term->rows, term->columns);
     *ret_event = TIDE_TERM_RESIZED;
