@@ -37,7 +37,7 @@ static void assert_html(const char *text, size_t most, const char *expected)
     char *got = NULL;
     size_t len;
     FILE *out = open_memstream(&got, &len);
-    tide_html_text(out, text, most);
+    tide_html_text(out, "", text, most, "");
     fclose(out);
     assert_string_equal(got, expected);
     free(got);

@@ -51,15 +51,12 @@ static void put_head(struct tide_report_page *page)
           "<meta name=\"referrer\" content=\"no-referrer\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
           out);
-    tide_html_text(out, tide_verdict_name(page->a->judged[0].verdict.kind), 0);
-    fputs(": ", out);
-    tide_html_text(out, page->report->source, 120);
-    fputs(" \u2013 tidemark</title>\n<style>", out);
+    tide_html_text(out, "", tide_verdict_name(page->a->judged[0].verdict.kind), 0, ": ");
+    tide_html_text(out, "", page->report->source, 120, " \u2013 tidemark</title>\n<style>");
     fwrite(tide_asset_style, 1, tide_asset_style_len, out);
     fputs("</style>\n</head>\n<body>\n<header><span class=\"brand\">tidemark</span> <span class=\"file\">",
           out);
-    tide_html_text(out, page->report->source, 200);
-    fputs("</span></header>\n<main>\n", out);
+    tide_html_text(out, "", page->report->source, 200, "</span></header>\n<main>\n");
 }
 
 static void put_timeline(struct tide_report_page *page)
@@ -87,8 +84,7 @@ static void put_end(struct tide_report_page *page)
         "</main>\n<footer><p>Made by tidemark %s. The page is complete in itself: it loads nothing and sends "
         "nothing.</p>\n<details><summary>Charts are drawn with d3, whose licence is this</summary><pre>",
         page->report->version);
-    tide_html_text(out, tide_asset_d3_licence, 0);
-    fputs("</pre></details></footer>\n", out);
+    tide_html_text(out, "", tide_asset_d3_licence, 0, "</pre></details></footer>\n");
 }
 
 static void put_script(FILE *out, const char *script, size_t len)

@@ -58,7 +58,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
     fprintf(out, "<tr><td class=\"name depth%d\" data-label=\"Process\">", row->depth < 6 ? row->depth : 6);
     if (row->members > 1)
         fprintf(out, "%zu x ", row->members);
-    tide_html_text(out, row->name, 96);
+    tide_html_text(out, "", row->name, 96, "");
     if (row->members == 1 && row->pid != TIDE_UNKNOWN)
         fprintf(out, "<span class=\"pid\">[%lld]</span>", (long long)row->pid);
     put_word(out, j);
@@ -123,13 +123,9 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
         char sentence[1024];
         tide_judged_sentence(s->judged, page->a, sentence, sizeof sentence);
         fputs(shown++ ? "" : "<ul class=\"cards\">\n", out);
-        fputs("<li><h3>", out);
-        tide_html_text(out, s->judged->name, 0);
-        fputs("</h3>", out);
+        tide_html_text(out, "<li><h3>", s->judged->name, 0, "</h3>");
         tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns, word);
-        fputs("<p>", out);
-        tide_html_text(out, sentence, 0);
-        fputs("</p></li>\n", out);
+        tide_html_text(out, "<p>", sentence, 0, "</p></li>\n");
     }
     if (shown)
         fputs("</ul>\n", out);
@@ -171,8 +167,7 @@ void tide_report_put_plan(struct tide_report_page *page)
         seen.what);
     for (int i = 0; i < seen.count; i++) {
         const struct tide_against_row *row = &seen.rows[i];
-        fputs("<tr><th scope=\"row\">", page->out);
-        tide_html_text(page->out, row->name, 0);
+        tide_html_text(page->out, "<tr><th scope=\"row\">", row->name, 0, "");
         put_size_cell(page->out, row->planned);
         if (row->seen < 0)
             fputs("<td>unknown<td>unknown", page->out);
@@ -213,12 +208,11 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
     const struct tide_history_process *p = tide_history_process(h, s->process);
     fputs("<li>", out);
     if (p) {
-        tide_html_text(out, p->row.name, 64);
+        tide_html_text(out, "", p->row.name, 64, "");
         fprintf(out, "[%lld]", (long long)p->row.pid);
     } else
         fputs("a process", out);
-    fputs(": call sites ", out);
-    tide_html_text(out, strcmp(s->state, TIDE_HEAP_STATE_ON) ? s->state : "seen", TEXT);
+    tide_html_text(out, ": call sites ", strcmp(s->state, TIDE_HEAP_STATE_ON) ? s->state : "seen", TEXT, "");
     if (s->interval_bytes > 0)
         fprintf(out, "; blocks smaller than about %s are sampled", TIDE_SIZE((double)s->interval_bytes));
     if (s->sampled > 0)

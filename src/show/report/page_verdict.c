@@ -38,19 +38,11 @@ static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
     tide_buf_init(&b, 2 * TEXT);
     tide_frame_put(&b, f, false);
     fprintf(out, "<code class=\"where%s\"", f->python ? " py" : "");
-    if (f->file[0] || f->module[0]) {
-        fputs(" title=\"", out);
-        tide_html_text(out, f->file[0] ? f->file : f->module, LONG_TEXT);
-        fputc('"', out);
-    }
-    fputc('>', out);
-    tide_html_text(out, tide_buf_view(&b), 0);
-    fputs("</code>", out);
-    if (with_source && tide_frame_source(f, source, sizeof source)) {
-        fputs(" <code class=\"src\">", out);
-        tide_html_text(out, source, 0);
-        fputs("</code>", out);
-    }
+    if (f->file[0] || f->module[0])
+        tide_html_text(out, " title=\"", f->file[0] ? f->file : f->module, LONG_TEXT, "\"");
+    tide_html_text(out, ">", tide_buf_view(&b), 0, "</code>");
+    if (with_source && tide_frame_source(f, source, sizeof source))
+        tide_html_text(out, " <code class=\"src\">", source, 0, "</code>");
     tide_buf_release(&b);
 }
 
@@ -68,11 +60,8 @@ static void put_site(FILE *out, const struct tide_history *h, const struct tide_
 
 static void put_pair(void *out, const char *label, const char *text)
 {
-    fputs("<div><dt>", out);
-    tide_html_text(out, label, 0);
-    fputs("</dt><dd>", out);
-    tide_html_text(out, text, LONG_TEXT);
-    fputs("</dd></div>\n", out);
+    tide_html_text(out, "<div><dt>", label, 0, "</dt><dd>");
+    tide_html_text(out, "", text, LONG_TEXT, "</dd></div>\n");
 }
 
 /* "LEAK in python[4711]" with its first word set apart. */
@@ -82,8 +71,7 @@ static void put_headline(FILE *out, const char *text)
     while (isupper((unsigned char)text[word]))
         word++;
     fprintf(out, "<h1><strong>%.*s</strong>", (int)word, text);
-    tide_html_text(out, text + word, 0);
-    fputs("</h1>\n", out);
+    tide_html_text(out, "", text + word, 0, "</h1>\n");
 }
 
 static void put_first_culprit(struct tide_report_page *page)
@@ -97,9 +85,7 @@ static void put_first_culprit(struct tide_report_page *page)
     tide_culprit_put_amount(&b, blame, c);
     tide_buf_text(&b, ", ");
     tide_culprit_put_part(&b, blame, c);
-    fputs("<div class=\"first\"><dt>culprit</dt><dd>", page->out);
-    tide_html_text(page->out, tide_buf_view(&b), 0);
-    fputs(": ", page->out);
+    tide_html_text(page->out, "<div class=\"first\"><dt>culprit</dt><dd>", tide_buf_view(&b), 0, ": ");
     put_site(page->out, page->h, c->site);
     fputs("</dd></div>\n", page->out);
     tide_buf_release(&b);
@@ -247,8 +233,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     tide_culprit_put_habit(&b, blame, c);
     if (b.len)
         fprintf(out, "<span class=\"habit\">%s</span> ", tide_buf_view(&b));
-    fputs("<span class=\"who\">", out);
-    tide_html_text(out, c->process_name, 0);
+    tide_html_text(out, "<span class=\"who\">", c->process_name, 0, "");
     fprintf(out, ", %s, %s live at the end</span></div>\n", tide_site_kind_name(c->site->kind),
             TIDE_SIZE(c->live_bytes));
     if (!tide_report_site_curve(c->site, &page->arena, SPARK_POINTS, &line))
@@ -256,11 +241,8 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     put_stack(page, c->site);
     if (c->caller_count)
         put_callers(page, c);
-    for (size_t i = 0; i < c->holder_count; i++) {
-        fputs("<p class=\"more\">held by ", out);
-        tide_html_text(out, c->holders[i], 0);
-        fputs("</p>\n", out);
-    }
+    for (size_t i = 0; i < c->holder_count; i++)
+        tide_html_text(out, "<p class=\"more\">held by ", c->holders[i], 0, "</p>\n");
     fputs("</li>\n", out);
     tide_buf_release(&b);
 }
@@ -269,18 +251,15 @@ static void put_no_sites(struct tide_report_page *page)
 {
     const char *why = tide_sites_refusal(page->h);
     fputs("<p>This recording does not say which code holds the bytes", page->out);
-    if (why) {
-        fputs(": ", page->out);
-        tide_html_text(page->out, why, LONG_TEXT);
-    }
+    if (why)
+        tide_html_text(page->out, ": ", why, LONG_TEXT, "");
     if (tide_sites_were_asked(page->h)) { /* to ask again would be no help */
         fputs(".</p>\n", page->out);
         return;
     }
-    fputs(". To find the culprits, record with <code>tidemark run --heap -- ", page->out);
     bool command = page->h->command[0] && strncmp(page->h->command, "attach ", 7) != 0;
-    tide_html_text(page->out, command ? page->h->command : "PROG", 160);
-    fputs("</code></p>\n", page->out);
+    tide_html_text(page->out, ". To find the culprits, record with <code>tidemark run --heap -- ",
+                   command ? page->h->command : "PROG", 160, "</code></p>\n");
 }
 
 /* What several sites of one line of the program hold together. */
@@ -348,8 +327,7 @@ static void put_peak(struct tide_report_page *page)
         put_site(page->out, page->h, p->largest->site);
         if (p->sites > 1)
             fprintf(page->out, " <span class=\"more\">%zu call stacks</span>", p->sites);
-        fputs("<td data-label=\"Process\">", page->out);
-        tide_html_text(page->out, p->largest->process_name, 0);
+        tide_html_text(page->out, "<td data-label=\"Process\">", p->largest->process_name, 0, "");
         fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(p->largest->site->kind));
     }
     fputs("</tbody></table>\n", page->out);

@@ -155,8 +155,7 @@ static void put_scale_x(FILE *out, const struct tide_summary *summary)
 static void put_key(FILE *out, const char *class, const char *text)
 {
     fprintf(out, "<li><i class=\"%s\"></i>", class);
-    tide_html_text(out, text, 80);
-    fputs("</li>", out);
+    tide_html_text(out, "", text, 80, "</li>");
 }
 
 static void put_legend(FILE *out, const struct tide_report_set *set, const struct tide_report_marks *marks,

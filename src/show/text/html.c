@@ -6,21 +6,23 @@
 static const char *const entities['>' + 1] = {
     ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
 
-void tide_html_text(FILE *out, const char *text, size_t most)
+void tide_html_text(FILE *out, const char *before, const char *text, size_t most, const char *after)
 {
     size_t len = strlen(text);
+    fputs(before, out);
     for (size_t i = 0; i < len;) {
         size_t taken = tide_text_rune(text + i, len - i, NULL);
         taken = taken ? taken : 1;
         if (most && i + taken > most) {
             fputs("..", out);
-            return;
+            break;
         }
         const char *entity = (unsigned char)text[i] <= '>' ? entities[(unsigned char)text[i]] : NULL;
         char shown[24];
         fputs(entity ? entity : tide_text_escape(text + i, taken, shown, sizeof shown), out);
         i += taken;
     }
+    fputs(after, out);
 }
 
 size_t tide_html_json(FILE *out, const char *json, size_t len)

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Writes text for an element or a quoted attribute: markup as entities; control characters, bidirectional
- * marks and bytes that are not UTF-8 as \xNN or \u{NNNN}. Of more than `most` bytes the rest is left out and
- * ".." stands for it; 0: all. */
-void tide_html_text(FILE *out, const char *text, size_t most);
+/* Writes text for an element or a quoted attribute, between markup of ours: its own markup as entities;
+ * control characters, bidirectional marks and bytes that are not UTF-8 as \xNN or \u{NNNN}. Of more than
+ * `most` bytes the rest is left out and ".." stands for it; 0: all. */
+void tide_html_text(FILE *out, const char *before, const char *text, size_t most, const char *after);
 
 /* Writes a JSON document (len bytes) for a <script> that is data: what could end or open an element is
  * written as \uNNNN, which says the same in JSON since it only occurs in strings. Returns how many bytes that

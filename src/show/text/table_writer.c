@@ -185,8 +185,7 @@ static void row_html(struct tide_table *table, const union tide_cell *cells)
         }
         fprintf(table->out, "<td%s data-label=\"", side);
         put_label(table->out, column->label);
-        fputs("\">", table->out);
-        tide_html_text(table->out, page_text_of(column->kind, &cells[i], text), PAGE_TEXT);
+        tide_html_text(table->out, "\">", page_text_of(column->kind, &cells[i], text), PAGE_TEXT, "");
     }
     fputs("</tr>\n", table->out);
 }
