@@ -7,7 +7,8 @@
 
 enum { TITLE = 56 }; /* two of them and the words between fit into a name */
 
-char *tide_process_title(const struct tide_history_process *p, char *out, size_t size)
+/* Without its PID. */
+static void put_title(const struct tide_history_process *p, char *out, size_t size)
 {
     char number[40] = "";
     const char *called = p->row.role[0] ? p->row.role : p->row.name;
@@ -18,14 +19,13 @@ char *tide_process_title(const struct tide_history_process *p, char *out, size_t
     size_t room = size > strlen(number) ? size - strlen(number) : 1;
     tide_text_shown(called, out, room); /* what is long is cut, its number is not */
     strcat(out, number);
-    return out;
 }
 
 char *tide_process_short(const struct tide_history_process *p, char *out, size_t size)
 {
     char pid[32];
     snprintf(pid, sizeof pid, "[%lld]", (long long)p->row.pid);
-    tide_process_title(p, out, size - strlen(pid));
+    put_title(p, out, size - strlen(pid));
     strcat(out, pid);
     return out;
 }

@@ -12,11 +12,6 @@
 
 enum { GROUP_AT = 4 };
 
-static int no_memory(struct tide_err *err)
-{
-    return tide_err_set(err, "not enough memory to sum the recording up");
-}
-
 /* --- processes ----------------------------------------------------------------------------------------- */
 
 /* A row of the tree while it is built. Indices are into nodes, -1: none. */
@@ -420,15 +415,11 @@ static void make_peaks(struct tide_summary *summary)
     const struct tide_history *history = summary->history;
 
     summary->rss.bytes = summary->counted.bytes = summary->cgroup.bytes = TIDE_UNKNOWN;
-    summary->available_least_bytes = TIDE_UNKNOWN;
     for (size_t i = 0; i < history->tick_count; i++) {
         const struct tide_tick *tick = &history->ticks[i];
         raise_peak(&summary->rss, tick, tick->rss_bytes);
         raise_peak(&summary->counted, tick, tick->counted_bytes);
         raise_peak(&summary->cgroup, tick, tick->cgroup_bytes);
-        if (tick->available_bytes != TIDE_UNKNOWN && (summary->available_least_bytes == TIDE_UNKNOWN ||
-                                                      tick->available_bytes < summary->available_least_bytes))
-            summary->available_least_bytes = tick->available_bytes;
     }
     place_peak(summary, &summary->rss);
     place_peak(summary, &summary->counted);
@@ -448,7 +439,7 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
         summary.last_ns = history->ended_ns;
     if (make_rows(&summary, arena) != 0 || make_phases(&summary, arena) != 0 ||
         make_marks(&summary, arena) != 0)
-        return no_memory(err);
+        return tide_err_set(err, "not enough memory to sum the recording up");
     make_peaks(&summary);
     *ret_summary = summary;
     return 0;

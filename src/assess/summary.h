@@ -74,7 +74,6 @@ struct tide_summary {
     double steps_per_s;                    /* NAN: not known */
     struct tide_summary_peak rss, counted; /* of the tree */
     struct tide_summary_peak cgroup;
-    int64_t available_least_bytes;
 };
 
 /* Lives in the arena. */

@@ -19,7 +19,8 @@ static void write_farewell(void)
         return; /* a terminal that is gone needs no farewell */
 }
 
-void tide_terminal_restore(void)
+/* Safe in a signal handler. */
+static void restore(void)
 {
     if (!is_raw)
         return;
@@ -48,7 +49,7 @@ void tide_terminal_yield(void)
         is_raw = 0;
         write_farewell();
     }
-    tide_terminal_restore();
+    restore();
 }
 
 void tide_terminal_rescue(void)
@@ -57,12 +58,12 @@ void tide_terminal_rescue(void)
         return;
     farewell = "\x1b[r\r\n\x1b[J";
     is_raw = 1;
-    tide_terminal_restore();
+    restore();
 }
 
 static void on_fatal(int signal)
 {
-    tide_terminal_restore();
+    restore();
     raise(signal); /* the handler was removed on entry */
 }
 
@@ -84,7 +85,7 @@ int tide_terminal_open(int fd, struct tide_err *err)
     terminal = fd;
     if (first) {
         catch_fatal_signals();
-        atexit(tide_terminal_restore);
+        atexit(restore);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * terminal.h - the user's terminal: taking it over, and giving it back on every way out.
  *
- * tide_terminal_open (once) -> tide_terminal_raw() / tide_terminal_restore() as often as needed. From the
+ * tide_terminal_open (once) -> tide_terminal_raw() / tide_terminal_yield() as often as needed. From the
  * first _raw on the settings found by _open come back at exit(), at fatal signals (SEGV, BUS, FPE, ILL,
  * ABRT), and, through tide_terminal_rescue(), from another process when this one is killed with SIGKILL.
  * There is one terminal per process, so this is the one place with state of its own outside any struct.
@@ -28,11 +28,8 @@ void tide_terminal_raw(void);
  * Static storage. */
 void tide_terminal_set_farewell(const char *text);
 
-/* Back to what _open found. Does nothing when it is not raw. Safe in a signal handler. */
-void tide_terminal_restore(void);
-
-/* The same, but leaves the settings alone if somebody has changed them since: a shell that has the terminal
- * again. */
+/* Back to what _open found, unless somebody has changed the settings since: a shell that has the terminal
+ * again. Does nothing when it is not raw. */
 void tide_terminal_yield(void);
 
 /* For another process that has inherited fd: brings the terminal back whatever this process believes. */

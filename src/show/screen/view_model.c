@@ -84,7 +84,7 @@ double tide_model_x(const struct tide_model *model, int64_t t_ns)
     return tide_axis_between(&model->axis, t_ns);
 }
 
-int64_t tide_model_time(const struct tide_model *model, double x)
+static int64_t time_at(const struct tide_model *model, double x)
 {
     return tide_model_steps_shown(model) ? tide_axis_time(&model->axis, x) : (int64_t)(x * 1e9);
 }
@@ -93,7 +93,7 @@ void tide_model_edges(const struct tide_model *model, double from, double to, si
                       int64_t *ret_edges)
 {
     for (size_t i = 0; i <= count; i++)
-        ret_edges[i] = tide_model_time(model, from + (to - from) * (double)i / (double)count);
+        ret_edges[i] = time_at(model, from + (to - from) * (double)i / (double)count);
     double first, last;
     tide_model_extent(model, &first, &last);
     if (to >= last && ret_edges[count] < model->end_ns)
@@ -335,7 +335,7 @@ static void move_cursor(struct tide_model *model, double share)
     model->playing = false;
     model->following = x >= last;
     x = x < first ? first : x > last ? last : x;
-    model->cursor_ns = model->following ? model->end_ns : tide_model_time(model, x);
+    model->cursor_ns = model->following ? model->end_ns : time_at(model, x);
     if (model->cursor_ns > model->end_ns)
         model->cursor_ns = model->end_ns;
 }
@@ -415,7 +415,7 @@ static void do_speed(struct tide_model *model, int key)
 static void do_axis(struct tide_model *model, int key)
 {
     (void)key;
-    int64_t from_ns = tide_model_time(model, model->window_from);
+    int64_t from_ns = time_at(model, model->window_from);
     model->by_steps = !tide_model_steps_shown(model);
     model->window_from = tide_model_x(model, from_ns);
 }

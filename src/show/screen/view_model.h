@@ -135,7 +135,6 @@ bool tide_model_steps_shown(const struct tide_model *model);
 /* The whole axis, and where a moment is on it. */
 void tide_model_extent(const struct tide_model *model, double *ret_from, double *ret_to);
 double tide_model_x(const struct tide_model *model, int64_t t_ns);
-int64_t tide_model_time(const struct tide_model *model, double x);
 
 /* The times at which `count` columns of [from, to] begin, and the end of the last: count + 1 times. */
 void tide_model_edges(const struct tide_model *model, double from, double to, size_t count,

@@ -12,7 +12,8 @@
 
 enum { CELL_TEXT = 4096, PAGE_TEXT = 320 };
 
-char *tide_table_size(double bytes, char out[static 32])
+/* "4.1 GiB" as "4.1Gi", which can be typed where a size is asked for. Returns out. */
+static char *size_text(double bytes, char out[static TIDE_UNITS_TEXT])
 {
     tide_size_text(bytes, out);
     char *space = strchr(out, ' ');
@@ -56,7 +57,7 @@ static const char *text_of(enum tide_cell_kind kind, const union tide_cell *cell
     case TIDE_CELL_COUNT:
         return tide_count_text((double)cell->number, out);
     case TIDE_CELL_BYTES:
-        return tide_table_size((double)cell->number, out);
+        return size_text((double)cell->number, out);
     case TIDE_CELL_DURATION:
         return cell->number == 0 ? "0 s" : tide_duration_text((double)cell->number / TIDE_NS_PER_S, out);
     case TIDE_CELL_REAL:

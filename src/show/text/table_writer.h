@@ -57,7 +57,4 @@ void tide_table_begin(struct tide_table *table, const char *key, const char *tit
 void tide_table_row(struct tide_table *table, const union tide_cell *cells);
 void tide_table_end(struct tide_table *table);
 
-/* "4.1 GiB" as "4.1Gi", which can be typed where a size is asked for. Returns out. */
-char *tide_table_size(double bytes, char out[static 32]);
-
 #endif
