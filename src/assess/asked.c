@@ -111,16 +111,10 @@ static void say_flat(struct tide_verdict *v)
 {
     v->kind = TIDE_FLAT;
     v->shape = TIDE_SHAPE_LEVEL;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
     v->steps_needed = v->needed_for = NAN;
     v->detectable = v->slope_high;
-}
-
-static void say_undecided(struct tide_verdict *v, double room_bytes)
-{
-    v->kind = TIDE_UNDECIDED;
-    v->shape = TIDE_SHAPE_UNKNOWN;
-    v->steps_needed = room_bytes / v->slope;
-    v->needed_for = v->detectable = v->slope;
 }
 
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *p,
@@ -146,10 +140,10 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
     if (touched < least * v->growth_bytes || asked >= TIDE_ASKED_SHARE * touched)
         return;
     j->starting = false;
-    v->confidence = 0.5;
-    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    if (v->growth_bytes <= TIDE_LEVEL_RISE * v->floor_last)
+    if (v->growth_bytes <= TIDE_LEVEL_RISE * v->floor_last) {
         say_flat(v);
-    else
-        say_undecided(v, j->room_bytes = room_at(s->h, p, ended_ns, shared > own));
+        return;
+    }
+    j->room_bytes = room_at(s->h, p, ended_ns, shared > own);
+    tide_assessing_doubt(v, j->room_bytes / v->slope);
 }

@@ -354,12 +354,7 @@ static void allow_for_start(const struct tide_assessing *s, struct tide_judged *
     if (left <= 0)
         return;
     j->starting = true;
-    v->kind = TIDE_UNDECIDED;
-    v->shape = TIDE_SHAPE_UNKNOWN;
-    v->confidence = 0.5;
-    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->steps_needed = left;
-    v->needed_for = v->slope;
+    tide_assessing_doubt(v, left);
     v->detectable = NAN;
 }
 

@@ -103,6 +103,8 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 /* The same of a GPU, as far as its memory rose because tensors take up more for a while: the framework keeps
  * what it took for them. The verdict stays. */
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
+/* No verdict yet: so many steps or seconds more would tell whether what grows leaks. */
+void tide_assessing_doubt(struct tide_verdict *verdict, double steps_needed);
 /* No leak: growth that is bounded by what is held already. */
 void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 

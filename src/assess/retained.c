@@ -126,6 +126,19 @@ static double managed_at(const struct tide_history *h, int64_t process, int64_t 
     return sum;
 }
 
+/* What is known of live memory on the axis, as the judge takes it. */
+static struct tide_judge_input input_of(const struct tide_assessing *s, const double *x, const double *bytes,
+                                        size_t count)
+{
+    return (struct tide_judge_input){.x = x,
+                                     .bytes = bytes,
+                                     .count = count,
+                                     .x_is_steps = s->axis.is_steps,
+                                     .items = NAN,
+                                     .items_per_step = NAN,
+                                     .limit_bytes = NAN};
+}
+
 /* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
 static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
                        const struct tide_verdict *v, struct tide_judge_input *ret_live)
@@ -146,13 +159,7 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
     if (n == SIZE_MAX)
         return -1;
     bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);
-    *ret_live = (struct tide_judge_input){.x = x,
-                                          .bytes = bytes,
-                                          .count = late ? 0 : n,
-                                          .x_is_steps = s->axis.is_steps,
-                                          .items = NAN,
-                                          .items_per_step = NAN,
-                                          .limit_bytes = NAN};
+    *ret_live = input_of(s, x, bytes, late ? 0 : n);
     return 0;
 }
 
@@ -167,14 +174,13 @@ void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
 }
 
-/* A small part of the process that nobody holds is not a finding; what has not stopped may become one. */
-static void wait_until_it_matters(struct tide_verdict *v, double matters)
+void tide_assessing_doubt(struct tide_verdict *v, double steps_needed)
 {
     v->kind = TIDE_UNDECIDED;
     v->shape = TIDE_SHAPE_UNKNOWN;
     v->confidence = 0.5;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->steps_needed = (matters - v->growth_bytes) / v->slope;
+    v->steps_needed = steps_needed;
     v->needed_for = v->detectable = v->slope;
 }
 
@@ -245,8 +251,8 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     double matters = fmax(TIDE_RETENTION_LEAST * v->floor_last, TIDE_LEAK_LEAST);
     if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
-    else if (j->retention.retains && v->kind == TIDE_LEAK)
-        wait_until_it_matters(v, matters);
+    else if (j->retention.retains && v->kind == TIDE_LEAK) /* a small part; it may become a finding */
+        tide_assessing_doubt(v, (matters - v->growth_bytes) / v->slope);
     else if (j->retention.fills && v->kind == TIDE_LEAK)
         tide_assessing_fill(
             j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
@@ -301,13 +307,7 @@ int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
     if (levels && any) {
         count = tide_assessing_series(s, s->scratch, levels, s->h->tick_count, levels[0].t_ns,
                                       s->bucket_ns[s->buckets], &x, &bytes, &moments);
-        input.live = (struct tide_judge_input){.x = x,
-                                               .bytes = bytes,
-                                               .count = count,
-                                               .x_is_steps = s->axis.is_steps,
-                                               .items = NAN,
-                                               .items_per_step = NAN,
-                                               .limit_bytes = NAN};
+        input.live = input_of(s, x, bytes, count);
         known = count == SIZE_MAX ? tide_assessing_no_memory(s->err)
                                   : tide_retention_judge(&input, s->scratch, &retention, s->err);
     }
