@@ -27,11 +27,6 @@ static bool ended_between(const struct tide_history_process *p, int64_t from_ns,
     return p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns >= from_ns && p->row.ended_ns <= to_ns;
 }
 
-static bool lived_at(const struct tide_history_process *p, int64_t t_ns)
-{
-    return p->row.began_ns <= t_ns && (p->row.ended_ns == TIDE_UNKNOWN || p->row.ended_ns >= t_ns);
-}
-
 /* The largest of those that ended between the two times, the root only if allowed; NULL: none did. */
 static const struct tide_history_process *largest_ended(const struct tide_history *h, int64_t from_ns,
                                                         int64_t to_ns, bool root_too)
@@ -50,7 +45,7 @@ static bool is_among_the_largest(const struct tide_history *h, const struct tide
 {
     double most = 0;
     for (size_t i = 0; i < h->process_count; i++)
-        if (lived_at(&h->processes[i], t_ns))
+        if (tide_history_lives(&h->processes[i], t_ns))
             most = fmax(most, last_bytes(&h->processes[i]));
     return last_bytes(p) >= among_the_largest * most;
 }

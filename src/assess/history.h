@@ -172,6 +172,13 @@ static inline const struct tide_history_process *tide_history_process(const stru
     return id >= 1 && (size_t)id <= history->process_count ? &history->processes[id - 1] : NULL;
 }
 
+/* Whether it was there at a time, as far as is known. */
+static inline bool tide_history_lives(const struct tide_history_process *process, int64_t t_ns)
+{
+    return process->row.began_ns <= t_ns &&
+           (process->row.ended_ns == TIDE_UNKNOWN || process->row.ended_ns >= t_ns);
+}
+
 /* How far the allocations of a process are seen, as last said; NULL: nobody looked. Borrowed. */
 const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process);
 

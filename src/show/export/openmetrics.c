@@ -106,12 +106,6 @@ static void put_of_process(struct metrics *m, const char *name, int64_t process,
 
 /* --- processes and the tree ---------------------------------------------------------------------------- */
 
-static bool lives(const struct metrics *m, const struct tide_history_process *p)
-{
-    return p->row.began_ns <= m->last->t_ns &&
-           (p->row.ended_ns == TIDE_UNKNOWN || p->row.ended_ns >= m->last->t_ns);
-}
-
 static void put_processes(struct metrics *m)
 {
     enum { PRIVATE, RSS, PEAK, THREADS };
@@ -129,7 +123,7 @@ static void put_processes(struct metrics *m)
         for (size_t i = 0; i < m->h->process_count; i++) {
             const struct tide_history_process *p = &m->h->processes[i];
             const struct tide_history_point *point =
-                lives(m, p) ? tide_history_point_at(p, m->last->t_ns) : NULL;
+                tide_history_lives(p, m->last->t_ns) ? tide_history_point_at(p, m->last->t_ns) : NULL;
             if (!point)
                 continue;
             const int64_t numbers[] = {[PRIVATE] = point->private_bytes,
@@ -238,7 +232,7 @@ static void put_gpus(struct metrics *m)
         if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before))
             continue;
         m->full |= tide_map_put(&seen, key, 1) != 0;
-        if (m->full || (p && !lives(m, p)))
+        if (m->full || (p && !tide_history_lives(p, m->last->t_ns)))
             continue;
         sample(m, "tidemark_gpu_bytes");
         label_number(m, "device", g->device);
@@ -277,7 +271,8 @@ static void put_kept(struct metrics *m)
     bool any = false;
     for (size_t i = 0; i < m->h->process_count; i++) {
         const struct tide_history_process *p = &m->h->processes[i];
-        size_t count = lives(m, p) ? TIDE_UNTIL(p->heap, p->heap_count, m->e->at_ns) : 0;
+        size_t count =
+            tide_history_lives(p, m->last->t_ns) ? TIDE_UNTIL(p->heap, p->heap_count, m->e->at_ns) : 0;
         if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
             continue;
         if (!any)

@@ -56,7 +56,7 @@ static void find_moment(struct tide_row_moment *moment, const struct tide_histor
 {
     moment->rss = moment->pss = moment->uss = moment->gpu = moment->threads = TIDE_UNKNOWN;
     moment->begun = process->row.began_ns <= t_ns;
-    moment->alive = moment->begun && (process->row.ended_ns == TIDE_UNKNOWN || process->row.ended_ns >= t_ns);
+    moment->alive = tide_history_lives(process, t_ns);
     find_peak(moment, process);
     if (!moment->alive)
         return;
