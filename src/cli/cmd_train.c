@@ -6,8 +6,6 @@
 
 static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,
                                                    NULL};
-static struct tide_task *(*const makers[])(void *values, struct tide_err *err) = {
-    tide_train_lm_make, tide_train_grpo_make, tide_train_selfplay_make};
 
 /* Words that name no task: one sentence. */
 static int run(struct tide_command_call *call, struct tide_err *err)
@@ -26,11 +24,9 @@ static struct tide_task *make_task(struct tide_command_call *call, struct tide_e
         tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
         return NULL;
     }
-    int part = 0;
-    while (parts[part] != call->command)
-        part++;
-    tide_train_settle((struct tide_train_values *)(void *)call->values);
-    struct tide_task *task = makers[part](call->values, err);
+    struct tide_train_values *values = (void *)call->values;
+    tide_train_settle(values);
+    struct tide_task *task = values->make(values, err);
     if (!task && !err->text[0])
         tide_err_set(err, "out of memory");
     return task;

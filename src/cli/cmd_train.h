@@ -11,11 +11,6 @@ extern const struct tide_command tide_train_lm, tide_train_grpo, tide_train_self
 /* What they run: makes the task, and trains it. */
 int tide_train_main(struct tide_command_call *call, struct tide_err *err);
 
-/* The task that the values of a command are for. NULL with a sentence, or without one for lack of memory. */
-struct tide_task *tide_train_lm_make(void *values, struct tide_err *err),
-    *tide_train_grpo_make(void *values, struct tide_err *err),
-    *tide_train_selfplay_make(void *values, struct tide_err *err);
-
 /* Reads the words of `tidemark train` and plans that run; takes none of its memory. 1: help was asked for,
  * and printed. Caller frees the trainer. */
 int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err);

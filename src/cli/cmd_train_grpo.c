@@ -81,15 +81,7 @@ static void say(void *context, const char *line)
     fprintf(stderr, "reward: %s\n", line);
 }
 
-static void init(void *values)
-{
-    struct values *v = values;
-    tide_train_values_init(&v->shared);
-    tide_settings_clear(tide_grpo_settings, &v->grpo.settings);
-    v->timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS;
-}
-
-struct tide_task *tide_train_grpo_make(void *values, struct tide_err *err)
+static struct tide_task *make(void *values, struct tide_err *err)
 {
     (void)err;
     struct values *v = values;
@@ -97,6 +89,14 @@ struct tide_task *tide_train_grpo_make(void *values, struct tide_err *err)
     v->grpo.reward_timeout_ms = v->timeout_ns / TIDE_NS_PER_MS;
     v->grpo.out = v->shared.train.out;
     return tide_grpo_new(&v->grpo);
+}
+
+static void init(void *values)
+{
+    struct values *v = values;
+    tide_train_values_init(&v->shared, make);
+    tide_settings_clear(tide_grpo_settings, &v->grpo.settings);
+    v->timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS;
 }
 
 const struct tide_command tide_train_grpo = {

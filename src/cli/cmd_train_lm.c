@@ -58,20 +58,20 @@ static void tell_read(double share)
     told_ns = now;
 }
 
-static void init(void *values)
-{
-    struct values *v = values;
-    tide_train_values_init(&v->shared);
-    tide_settings_clear(tide_lm_settings, &v->lm.settings);
-}
-
-struct tide_task *tide_train_lm_make(void *values, struct tide_err *err)
+static struct tide_task *make(void *values, struct tide_err *err)
 {
     (void)err;
     struct values *v = values;
     v->lm.tell = tell_read;
     v->lm.samples = v->shared.sample_every > 0;
     return tide_lm_new(&v->lm);
+}
+
+static void init(void *values)
+{
+    struct values *v = values;
+    tide_train_values_init(&v->shared, make);
+    tide_settings_clear(tide_lm_settings, &v->lm.settings);
 }
 
 const struct tide_command tide_train_lm = {

@@ -64,15 +64,7 @@ static const struct tide_option options[] = {
     {0},
 };
 
-static void init(void *values)
-{
-    struct values *v = values;
-    tide_train_values_init(&v->shared);
-    v->shared.eval_every = v->shared.save_every = 50;
-    tide_settings_clear(tide_selfplay_settings, &v->selfplay.settings);
-}
-
-struct tide_task *tide_train_selfplay_make(void *values, struct tide_err *err)
+static struct tide_task *make(void *values, struct tide_err *err)
 {
     struct values *v = values;
     struct tide_selfplay_settings *s = &v->selfplay.settings;
@@ -85,6 +77,14 @@ struct tide_task *tide_train_selfplay_make(void *values, struct tide_err *err)
     if (v->exact)
         s->exact = 1;
     return tide_selfplay_new(&v->selfplay);
+}
+
+static void init(void *values)
+{
+    struct values *v = values;
+    tide_train_values_init(&v->shared, make);
+    v->shared.eval_every = v->shared.save_every = 50;
+    tide_settings_clear(tide_selfplay_settings, &v->selfplay.settings);
 }
 
 const struct tide_command tide_train_selfplay = {

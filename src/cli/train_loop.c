@@ -74,9 +74,10 @@ const struct tide_option tide_train_shared[] = {
     {0},
 };
 
-void tide_train_values_init(struct tide_train_values *values)
+void tide_train_values_init(struct tide_train_values *values, tide_train_make *make)
 {
     *values = (struct tide_train_values){
+        .make = make,
         .train = {.threads = TIDE_NOT_GIVEN},
         .eval_every = 500,
         .save_every = 1000,

@@ -11,8 +11,12 @@
 #include "cli/command.h"
 #include "train/trainer.h"
 
+/* The task that the values of a command are for. NULL with a sentence, or without one for lack of memory. */
+typedef struct tide_task *tide_train_make(void *values, struct tide_err *err);
+
 /* Values of the shared options: the first member of a command's own. */
 struct tide_train_values {
+    tide_train_make *make;
     struct tide_train_options train;
     const char *dtype, *weights, *optimizer;
     int64_t eval_every, sample_every, save_every, keep, report_every;
@@ -22,7 +26,7 @@ struct tide_train_values {
 extern const struct tide_option tide_train_shared[];
 
 /* The defaults. */
-void tide_train_values_init(struct tide_train_values *values);
+void tide_train_values_init(struct tide_train_values *values, tide_train_make *make);
 
 /* Once options are read: fills in of `train` what they give as words. */
 void tide_train_settle(struct tide_train_values *values);
