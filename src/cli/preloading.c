@@ -129,7 +129,7 @@ static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
     if (len <= 0)
         return NULL;
     loader[len] = '\0';
-    const char *slash = strrchr(loader, '/'), *name = slash ? slash + 1 : loader;
+    const char *name = tide_text_last_part(loader);
     if (strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld64", 4) == 0)
         return NULL;
     return "is not linked with glibc, which the hook needs: run it without --heap";

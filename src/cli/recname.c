@@ -1,5 +1,7 @@
 #include "cli/recname.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,12 +9,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static bool is_one_of(const char *word, const char *const *names)
 {
@@ -61,7 +57,7 @@ static const char *behind_launcher(char *const *argv, bool python)
             return NULL;
         if (word[0] == '-' || looks_like_setting(word) || is_verb(word))
             continue;
-        const char *name = base_of(word);
+        const char *name = tide_text_last_part(word);
         if (is_launcher(name))
             return behind_launcher(argv + i, is_python(name)) ? behind_launcher(argv + i, is_python(name))
                                                               : word;
@@ -72,10 +68,10 @@ static const char *behind_launcher(char *const *argv, bool python)
 
 void tide_recname_word(char *const *argv, char *ret_word, size_t size)
 {
-    const char *name = base_of(argv[0]);
+    const char *name = tide_text_last_part(argv[0]);
     const char *behind = is_launcher(name) ? behind_launcher(argv, is_python(name)) : NULL;
     if (behind)
-        name = base_of(behind);
+        name = tide_text_last_part(behind);
     size_t len = strlen(name), used = 0;
     if (len > 3 && (!strcmp(name + len - 3, ".py") || !strcmp(name + len - 3, ".sh")))
         len -= 3;
