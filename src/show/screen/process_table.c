@@ -16,42 +16,30 @@ enum { PID, NAME, RSS, PEAK, TREND, SPARK, FLOOR, PSS, USS, GPU, THREADS, COLUMN
 static const struct column {
     const char *title;
     int width, rank;
+    size_t offset; /* of its number in a row; 0: it has none there */
 } columns[COLUMNS] = {
-    [PID] = {"PID", 7, 9},
-    [NAME] = {"NAME", 0, 10},
-    [RSS] = {"RSS", 8, 10},
-    [PEAK] = {"PEAK", 8, 7},
-    [TREND] = {"FLOOR/STEP", 11, 10},
-    [SPARK] = {"OVER TIME", 9, 8},
-    [FLOOR] = {"FLOOR", 8, 4},
-    [PSS] = {"PSS", 8, 5},
-    [USS] = {"USS", 8, 2},
-    [GPU] = {"GPU", 8, 6},
-    [THREADS] = {"THR", 4, 3},
+    [PID] = {"PID", 7, 9, 0},
+    [NAME] = {"NAME", 0, 10, 0},
+    [RSS] = {"RSS", 8, 10, offsetof(struct tide_row, rss)},
+    [PEAK] = {"PEAK", 8, 7, offsetof(struct tide_row, peak)},
+    [TREND] = {"FLOOR/STEP", 11, 10, 0},
+    [SPARK] = {"OVER TIME", 9, 8, 0},
+    [FLOOR] = {"FLOOR", 8, 4, 0},
+    [PSS] = {"PSS", 8, 5, offsetof(struct tide_row, pss)},
+    [USS] = {"USS", 8, 2, offsetof(struct tide_row, uss)},
+    [GPU] = {"GPU", 8, 6, offsetof(struct tide_row, gpu)},
+    [THREADS] = {"THR", 4, 3, offsetof(struct tide_row, threads)},
 };
 
 /* The number in a cell; TIDE_UNKNOWN where it is not known. */
 static int64_t number_of(const struct tide_model *model, const struct tide_row *row, int column)
 {
     double floor = row->judged ? row->judged->verdict.floor_last : NAN;
-    switch (column) {
-    case PID:
+    if (column == PID)
         return model->history->processes[row->process - 1].row.pid;
-    case RSS:
-        return row->rss;
-    case PEAK:
-        return row->peak;
-    case FLOOR:
+    if (column == FLOOR)
         return floor >= 0 ? (int64_t)floor : TIDE_UNKNOWN;
-    case PSS:
-        return row->pss;
-    case USS:
-        return row->uss;
-    case GPU:
-        return row->gpu;
-    default:
-        return row->threads;
-    }
+    return *(const int64_t *)(const void *)((const char *)row + columns[column].offset);
 }
 
 static void trend_text(const struct tide_row *row, char out[static CELL_TEXT])

@@ -12,23 +12,14 @@
 
 enum { LINE = 512 };
 
-static const char *result_word(enum tide_diff_result result)
-{
-    static const char *const words[] = {[TIDE_DIFF_SAME] = "same",
-                                        [TIDE_DIFF_BETTER] = "better",
-                                        [TIDE_DIFF_WORSE] = "worse",
-                                        [TIDE_DIFF_UNDECIDED] = "undecided"};
-    return words[result];
-}
-
-static const char *change_word(enum tide_diff_change change)
-{
-    static const char *const words[] = {[TIDE_DIFF_GREW] = "grew",
-                                        [TIDE_DIFF_SHRANK] = "shrank",
-                                        [TIDE_DIFF_APPEARED] = "appeared",
-                                        [TIDE_DIFF_DISAPPEARED] = "disappeared"};
-    return words[change];
-}
+static const char *const result_words[] = {[TIDE_DIFF_SAME] = "same",
+                                           [TIDE_DIFF_BETTER] = "better",
+                                           [TIDE_DIFF_WORSE] = "worse",
+                                           [TIDE_DIFF_UNDECIDED] = "undecided"};
+static const char *const change_words[] = {[TIDE_DIFF_GREW] = "grew",
+                                           [TIDE_DIFF_SHRANK] = "shrank",
+                                           [TIDE_DIFF_APPEARED] = "appeared",
+                                           [TIDE_DIFF_DISAPPEARED] = "disappeared"};
 
 static const char *per(const struct tide_diff *d)
 {
@@ -154,7 +145,7 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
         tide_buf_format(&b, "   %.0f %% of the change", 100 * row->share);
     if (row->moved && row->site[0] && row->site[1])
         put_moved(&b, d, row);
-    fprintf(out, "  %-11s %s\n", change_word(row->change), tide_buf_view(&b));
+    fprintf(out, "  %-11s %s\n", change_words[row->change], tide_buf_view(&b));
     tide_buf_release(&b);
     tide_stack_print(d->sides[side].history, site, frames, "              ", out);
 }
@@ -282,7 +273,7 @@ static void json_subject(struct tide_json *json, const struct tide_diff *d, cons
 {
     tide_json_object(json, NULL);
     tide_json_text(json, "name", s->name);
-    tide_json_text(json, "result", result_word(s->result));
+    tide_json_text(json, "result", result_words[s->result]);
     for (int side = 0; side < 2; side++) {
         const struct tide_judged *level = s->level[side];
         if (!level) {
@@ -305,7 +296,7 @@ static void json_site(struct tide_json *json, const struct tide_diff *d, const s
     int newer;
     const struct tide_history_site *site = site_of(row, &newer);
     tide_json_object(json, NULL);
-    tide_json_text(json, "change", change_word(row->change));
+    tide_json_text(json, "change", change_words[row->change]);
     tide_json_text(json, "kind", tide_site_kind_name(site->kind));
     tide_json_whole(json, "bytes_change", row->bytes[1] - row->bytes[0]);
     tide_json_real(json, "bytes_per_step_change", d->x_is_steps && !d->between ? row->rate_change : NAN);
@@ -342,7 +333,7 @@ void tide_diff_json(const struct tide_diff *d, size_t most, FILE *out)
     else
         put_answer(&sentence, d);
     tide_json_document(&json, out, false, "tidemark.diff/1");
-    tide_json_text(&json, "result", d->between ? NULL : result_word(d->result));
+    tide_json_text(&json, "result", d->between ? NULL : result_words[d->result]);
     tide_json_text(&json, "sentence", tide_buf_view(&sentence));
     tide_json_text(&json, "axis", per(d));
     tide_json_bool(&json, "same_step", d->same_step);
