@@ -75,8 +75,7 @@ static int judge_gauges(struct tide_assessing *s)
                                 .device = TIDE_UNKNOWN,
                                 .gauge = (int32_t)name,
                                 .limit_bytes = NAN};
-        const char *shown = TIDE_SHOWN(h->names[name], 80);
-        snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
+        snprintf(j.name, sizeof j.name, "gauge \"%s\"", TIDE_SHOWN(h->names[name], 80));
         j.shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
         if (j.shared) {
             snprintf(j.name, sizeof j.name, "%s", TIDE_GAUGE_SHARED);

@@ -170,11 +170,10 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
         (status && strcmp(status->state, TIDE_HEAP_STATE_GONE)))
         return false;
     const struct tide_process *row = &h->processes[largest].row;
-    const char *name = TIDE_SHOWN(row->name, TIDE_SITE_PROCESS);
     snprintf(out, size,
              "%s[%lld], since it is statically linked or setuid, another user's, or without the "
              "LD_PRELOAD of --heap",
-             name, (long long)row->pid);
+             TIDE_SHOWN(row->name, TIDE_SITE_PROCESS), (long long)row->pid);
     return true;
 }
 
@@ -200,10 +199,8 @@ bool tide_sites_were_asked(const struct tide_history *h)
 int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
 {
     const char *refusal = tide_sites_refusal(h);
-    if (refusal) {
-        const char *why = TIDE_SHOWN(refusal, 240);
-        return tide_err_set(err, "the recording has no call sites: %s", why);
-    }
+    if (refusal)
+        return tide_err_set(err, "the recording has no call sites: %s", TIDE_SHOWN(refusal, 240));
     char unseen[280];
     if (tide_sites_unseen(h, unseen, sizeof unseen))
         return tide_err_set(err, "the recording has no call sites of %s", unseen);

@@ -105,7 +105,7 @@ static int write_page(const struct values *v, const char *recording, const char 
 
 static int make_report(const struct values *v, const char *recording, struct tide_err *err)
 {
-    char path[PATH_MAX], size[TIDE_UNITS_TEXT];
+    char path[PATH_MAX];
     bool to_stdout = v->output && !strcmp(v->output, "-");
     if (v->output)
         snprintf(path, sizeof path, "%s", v->output);
@@ -115,7 +115,7 @@ static int make_report(const struct values *v, const char *recording, struct tid
         return -1;
     struct stat at;
     if (!to_stdout && !stat(path, &at) && S_ISREG(at.st_mode))
-        printf("report: %s (%s)\n", TIDE_SHOWN(path, PATH_MAX), tide_size_text((double)at.st_size, size));
+        printf("report: %s (%s)\n", TIDE_SHOWN(path, PATH_MAX), TIDE_SIZE((double)at.st_size));
     return 0;
 }
 

@@ -159,13 +159,11 @@ static int find_model(struct model *m, const char *dir, struct tide_err *err)
 
 static int check_room(const struct tide_plan *plan, struct tide_err *err)
 {
-    char wanted[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
     int64_t room = tide_room_bytes();
     if (room < 0 || plan->total <= (size_t)room)
         return 0;
     return tide_err_set(err, "the model needs %s (%zu bytes), and the system has %s",
-                        tide_size_text((double)plan->total, wanted), plan->total,
-                        tide_size_text((double)room, there));
+                        TIDE_SIZE((double)plan->total), plan->total, TIDE_SIZE((double)room));
 }
 
 static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *err)

@@ -86,23 +86,23 @@ static const char *date_text(int64_t wall_s, char *out, size_t size)
 static void print_head(struct show *show)
 {
     const struct tide_history *history = show->history;
-    char date[40], lasted[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT], ending[64];
+    char date[40], ending[64];
 
     printf("%s\n", TIDE_SHOWN(show->path, 70));
     printf("  command  %s\n", TIDE_SHOWN(history->command, 68));
     date_text(history->started_wall_s, date, sizeof date);
     tide_summary_ending(history, ending, sizeof ending);
     printf("  started  %s, lasted %s\n", *date ? date : "at an unknown time",
-           tide_duration_text((double)show->summary.last_ns / TIDE_NS_PER_S, lasted));
+           TIDE_DURATION((double)show->summary.last_ns / TIDE_NS_PER_S));
     printf("  ended    %s\n", ending);
-    printf("  looks    %s", tide_count_text((double)history->tick_count, count));
+    printf("  looks    %s", TIDE_COUNT((double)history->tick_count));
     if (history->interval_ns > 0)
-        printf(", one every %s", tide_duration_text((double)history->interval_ns / TIDE_NS_PER_S, lasted));
+        printf(", one every %s", TIDE_DURATION((double)history->interval_ns / TIDE_NS_PER_S));
     if (history->thinned > 1)
         printf(" (a large recording: only the lowest and highest of each %u are here)", history->thinned * 4);
     putchar('\n');
     if (history->skipped_rows > 0)
-        printf("  skipped  %s invalid rows\n", tide_count_text((double)history->skipped_rows, count));
+        printf("  skipped  %s invalid rows\n", TIDE_COUNT((double)history->skipped_rows));
 }
 
 static void json_head(struct show *show, struct tide_json *json)

@@ -28,10 +28,9 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
             memcpy(out, given, strlen(given) + 1);
             return 0;
         }
-        const char *shown = TIDE_SHOWN(given, 256);
-        tide_err_set(err, "--heap: TIDEMARK_HOOK is '%s', which is not the absolute path of a readable file",
-                     shown);
-        return -1;
+        return tide_err_set(
+            err, "--heap: TIDEMARK_HOOK is '%s', which is not the absolute path of a readable file",
+            TIDE_SHOWN(given, 256));
     }
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     self[len > 0 ? len : 0] = '\0';
@@ -57,8 +56,8 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     if (find_hook(hook, err) != 0)
         return -1;
     if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
-        const char *shown = TIDE_SHOWN(hook, 256);
-        tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it", shown);
+        tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it",
+                     TIDE_SHOWN(hook, 256));
         return tide_err_hint(err, "copy it elsewhere and give its path in TIDEMARK_HOOK");
     }
     if (asprintf(&preload->settings[0], "LD_PRELOAD=%s%s%s", hook, before && before[0] ? ":" : "",

@@ -741,14 +741,13 @@ int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, str
     if (regex) {
         int bad = regcomp(&words->regex, regex, REG_EXTENDED);
         if (bad || words->regex.re_nsub < 1) {
-            char why[160] = "it has no group (...) for the number", shown[120];
+            char why[160] = "it has no group (...) for the number";
             if (bad)
                 regerror(bad, &words->regex, why, sizeof why);
             else
                 regfree(&words->regex);
             free(words);
-            tide_text_shown(regex, shown, sizeof shown);
-            tide_err_set(err, "option '--step-regex': '%s': %s", shown, why);
+            tide_err_set(err, "option '--step-regex': '%s': %s", TIDE_SHOWN(regex, 120), why);
             return tide_err_hint(err, "the first group is the step: --step-regex 'update ([0-9]+)'");
         }
         words->has_regex = true;

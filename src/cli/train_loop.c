@@ -360,13 +360,12 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
 /* A plan that the system cannot hold would end in a kill. */
 static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
 {
-    char plan[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
     size_t total = tide_trainer_planned(trainer);
     int64_t room = tide_room_bytes();
     if (room < 0 || total <= (size_t)room)
         return 0;
-    tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s",
-                 tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
+    tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s", TIDE_MEMORY((double)total),
+                 total, TIDE_MEMORY((double)room));
     if (tide_trainer_least(trainer)->total + tide_task_beside(tide_trainer_task(trainer)) <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
     return tide_err_hint(err, "--dry-run shows what takes the memory; make that smaller");

@@ -45,21 +45,15 @@ int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymou
 
 /* ---- the layout */
 
-static const char *size(size_t bytes, char out[static TIDE_UNITS_TEXT])
-{
-    return tide_memory_text((double)bytes, out);
-}
-
 static void print_chosen(FILE *out, const struct tide_trainer *t)
 {
     const struct tide_plan *plan = tide_trainer_layout(t), *least = tide_trainer_least(t);
-    char text[TIDE_UNITS_TEXT], rows[96];
+    char rows[96] = "";
     const struct tide_graph *graph = tide_trainer_graph(t);
     const struct tide_program *program = &graph->programs[tide_graph_training(graph)];
     int blocks = program->block_count;
     const struct tide_node *loss = &graph->nodes[program->end - 1];
     int at = 0;
-    rows[0] = '\0';
     if (loss->op == &tide_op_of_head)
         at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
     if (plan->choices.recompute_logits)
@@ -71,22 +65,23 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
         fprintf(out, "         chosen: keep all activations");
     fprintf(out, "%s%s   (least possible, exact: %s)\n",
             plan->choices.fused ? ", update fused with the backward pass" : "", rows,
-            size(least->total + tide_task_beside(tide_trainer_task(t)), text));
+            TIDE_MEMORY((double)(least->total + tide_task_beside(tide_trainer_task(t)))));
 }
 
 static void print_layout_text(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
 {
     const struct tide_train_options *o = tide_trainer_options(t);
     const struct tide_task *task = tide_trainer_task(t);
-    char text[8][TIDE_UNITS_TEXT];
+    char typed[TIDE_UNITS_TEXT];
     fprintf(out, "layout   weights %s  optimizer %s  gradients %s  activations %s  head %s  batch %s",
-            size(b->weights, text[0]), size(b->optimizer, text[1]), size(b->gradients, text[2]),
-            size(b->activations, text[3]), size(b->head, text[4]), size(b->inputs, text[5]));
+            TIDE_MEMORY((double)b->weights), TIDE_MEMORY((double)b->optimizer),
+            TIDE_MEMORY((double)b->gradients), TIDE_MEMORY((double)b->activations),
+            TIDE_MEMORY((double)b->head), TIDE_MEMORY((double)b->inputs));
     for (int i = 0; i < task->memory_count; i++)
-        fprintf(out, "  %s %s", task->memory[i].name, size(task->memory[i].bytes, text[0]));
-    fprintf(out, "   total %s", size(tide_trainer_planned(t), text[6]));
+        fprintf(out, "  %s %s", task->memory[i].name, TIDE_MEMORY((double)task->memory[i].bytes));
+    fprintf(out, "   total %s", TIDE_MEMORY((double)tide_trainer_planned(t)));
     if (o->budget_bytes)
-        fprintf(out, " of %s", tide_typed_size_text((double)o->budget_bytes, text[7]));
+        fprintf(out, " of %s", tide_typed_size_text((double)o->budget_bytes, typed));
     fputc('\n', out);
     print_chosen(out, t);
 }
@@ -186,11 +181,10 @@ __attribute__((format(printf, 2, 3))) static void add(char line[static LINE], co
 static void add_memory(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
-    char text[2][TIDE_UNITS_TEXT];
     int64_t grown = view->first_anonymous_bytes < 0 ? 0 : p->anonymous_bytes - view->first_anonymous_bytes;
-    add(line, "  mem %s", tide_memory_text((double)p->arena_high_bytes, text[0]));
+    add(line, "  mem %s", TIDE_MEMORY((double)p->arena_high_bytes));
     if (grown > 0)
-        add(line, " (+%s outside the plan)", tide_memory_text((double)grown, text[1]));
+        add(line, " (+%s outside the plan)", TIDE_MEMORY((double)grown));
     else
         add(line, " flat");
 }
@@ -198,11 +192,10 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
 static void add_number(char line[static LINE], const struct tide_task_number *n)
 {
     enum { MANY = 1000 }; /* and more are written in full */
-    char text[TIDE_UNITS_TEXT];
     if (n->is_share)
         add(line, "  %s %.1f %%", n->label, 100 * n->value);
     else if (n->value >= MANY)
-        add(line, "  %s %s", n->label, tide_count_text(n->value, text));
+        add(line, "  %s %s", n->label, TIDE_COUNT(n->value));
     else
         add(line, "  %s %.4g", n->label, n->value);
 }
@@ -210,7 +203,6 @@ static void add_number(char line[static LINE], const struct tide_task_number *n)
 static void write_line(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
-    char text[TIDE_UNITS_TEXT];
     line[0] = '\0';
     add(line, "step %lld/%lld", (long long)p->step, (long long)p->steps);
     for (int i = 0; i < p->task->number_count; i++) {
@@ -218,12 +210,12 @@ static void write_line(char line[static LINE], const struct tide_train_view *vie
         if (n->label && !isnan(n->value))
             add_number(line, n);
     }
-    add(line, "  %s %s", tide_count_text(p->tokens_per_second, text), p->task->kind->rate_label);
+    add(line, "  %s %s", TIDE_COUNT(p->tokens_per_second), p->task->kind->rate_label);
     if (!isnan(p->peak_share))
         add(line, "  %.0f %% of peak", 100 * p->peak_share);
     add_memory(line, view, p);
     if (!p->final)
-        add(line, "  eta %s", tide_duration_text(p->seconds_left, text));
+        add(line, "  eta %s", TIDE_DURATION(p->seconds_left));
 }
 
 void tide_train_clear(struct tide_train_view *view)
@@ -281,8 +273,7 @@ void tide_train_print(struct tide_train_view *view, const struct tide_train_prog
 
 static void print_bytes(FILE *out, int64_t bytes)
 {
-    char text[TIDE_UNITS_TEXT];
-    fprintf(out, "%16s", bytes > 0 ? tide_count_text((double)bytes, text) : "-");
+    fprintf(out, "%16s", bytes > 0 ? TIDE_COUNT((double)bytes) : "-");
 }
 
 static void print_phase(FILE *out, const char *name, size_t planned, size_t used, int64_t resident)

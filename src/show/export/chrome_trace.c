@@ -93,10 +93,9 @@ static void put_names(struct trace *t)
     put_metadata(t, "process_name", TREE_PID, MAIN_TRACK, "the process tree");
     for (size_t i = 0; i < t->h->process_count; i++) {
         const struct tide_process *p = &t->h->processes[i].row;
-        char name[160], role[64], text[256];
-        tide_text_shown(p->name, name, sizeof name);
-        tide_text_shown(p->role, role, sizeof role);
-        snprintf(text, sizeof text, "%s[%lld] %s", name, (long long)p->pid, role);
+        char text[256];
+        snprintf(text, sizeof text, "%s[%lld] %s", TIDE_SHOWN(p->name, 160), (long long)p->pid,
+                 TIDE_SHOWN(p->role, 64));
         put_metadata(t, "process_name", t->pids[i], MAIN_TRACK, text);
         put_metadata(t, "thread_name", t->pids[i], MAIN_TRACK, "steps");
     }

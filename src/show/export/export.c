@@ -119,10 +119,9 @@ void tide_export_owner(const struct tide_export *e, const struct tide_history_si
 
 void tide_export_frame(const struct tide_frame *f, char *out, size_t size)
 {
-    char function[TIDE_EXPORT_TEXT / 2], place[TIDE_EXPORT_TEXT / 4];
-    const char *where = tide_text_last_part(f->file[0] ? f->file : f->module);
-    tide_text_shown(f->function, function, sizeof function);
-    tide_text_shown(where, place, sizeof place);
+    const char *where = tide_text_last_part(f->file[0] ? f->file : f->module),
+               *function = TIDE_SHOWN(f->function, TIDE_EXPORT_TEXT / 2),
+               *place = TIDE_SHOWN(where, TIDE_EXPORT_TEXT / 4);
     if (!f->function[0])
         snprintf(out, size, "%s+0x%llx", place[0] ? place : "?",
                  (unsigned long long)(f->offset > 0 ? f->offset : 0));

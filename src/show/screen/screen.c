@@ -181,10 +181,9 @@ static void print_remarks(const struct tide_history *history, FILE *out)
                 history->thinned);
     if (history->skipped_rows)
         fprintf(out, "%lld invalid rows were left out\n", (long long)history->skipped_rows);
-    for (size_t i = 0; i < history->note_count; i++) {
-        const char *text = TIDE_SHOWN(history->notes[i].text, 512);
-        fprintf(out, "after %s: %s\n", TIDE_DURATION((double)history->notes[i].t_ns / 1e9), text);
-    }
+    for (size_t i = 0; i < history->note_count; i++)
+        fprintf(out, "after %s: %s\n", TIDE_DURATION((double)history->notes[i].t_ns / 1e9),
+                TIDE_SHOWN(history->notes[i].text, 512));
 }
 
 /* Everything the screen says about an assessment, in one place. */

@@ -143,10 +143,8 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
     tide_model_name(model, chosen, name, sizeof name);
     if (chosen->kind == TIDE_ROW_PROCESS) {
         const struct tide_process *process = &model->history->processes[chosen->process - 1].row;
-        char command[200];
-        const char *text = process->command ? process->command : "";
-        tide_text_shown(text, command, sizeof command);
-        snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid, command);
+        snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid,
+                 TIDE_SHOWN(process->command, 200));
     } else {
         snprintf(about, sizeof about, ", shared pages counted once");
     }
@@ -193,10 +191,8 @@ static int draw_note(struct tide_view *view, const struct tide_model *model, int
     for (size_t i = history->note_count; i-- > 0;) {
         if (history->notes[i].t_ns > model->cursor_ns)
             continue;
-        const char *text = TIDE_SHOWN(history->notes[i].text, 512);
-        return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
-                                 text) +
-               2;
+        return 2 + tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT,
+                                     "note: %s", TIDE_SHOWN(history->notes[i].text, 512));
     }
     return 0;
 }

@@ -79,8 +79,7 @@ static void name_row(const struct tide_summary_row *row, char *out, size_t size)
     if (row->members == 1 && row->pid != TIDE_UNKNOWN)
         snprintf(pid, sizeof pid, "[%lld]", (long long)row->pid);
     if (row->members > 1) {
-        tide_text_shown(row->name, name, sizeof name);
-        snprintf(out, size, "%*s%zu x %s", 2 * depth, "", row->members, name);
+        snprintf(out, size, "%*s%zu x %s", 2 * depth, "", row->members, TIDE_SHOWN(row->name, 64));
         return;
     }
     int room = width - (int)strlen(pid);

@@ -68,13 +68,10 @@ static void bare_name(const char *function, char *out, size_t size)
 
 void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
 {
-    char bare[160], function[160], file[160], module[96], line[SOURCE_LINE];
+    char bare[160], line[SOURCE_LINE];
     bare_name(f->function, bare, sizeof bare);
-    tide_text_shown(bare, function, sizeof function);
-    const char *short_file = short_path(f->file);
-    tide_text_shown(short_file, file, sizeof file);
-    const char *short_module = tide_text_last_part(f->module);
-    tide_text_shown(short_module, module, sizeof module);
+    const char *function = TIDE_SHOWN(bare, 160), *file = TIDE_SHOWN(short_path(f->file), 160),
+               *module = TIDE_SHOWN(tide_text_last_part(f->module), 96);
     if (f->file[0] && f->line > 0)
         tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
     else if (f->function[0])
