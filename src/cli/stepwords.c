@@ -90,6 +90,13 @@ static const char *whole(const char *p, int64_t *ret)
     return p;
 }
 
+/* "12/100", with or without spaces at the slash. Returns where it ends, or NULL. */
+static const char *whole_of(const char *p, int64_t *ret_number, int64_t *ret_total)
+{
+    const char *end = whole(p, ret_number), *slash = end ? skip_spaces(end) : "";
+    return *slash == '/' ? whole(skip_spaces(slash + 1), ret_total) : NULL;
+}
+
 /* A number of a bar, which may be shortened: 120, 1.20k, 3M. */
 static const char *scaled(const char *p, int64_t *ret)
 {
@@ -272,21 +279,11 @@ static bool is_word_char(char c)
 /* Reads "12" or "12/100" at p into ret; false if it is not a count. */
 static bool read_count(const char *p, struct sighting *ret)
 {
-    int64_t number, total;
-    const char *end = whole(p, &number);
-    if (!end)
-        return false;
-    const char *slash = skip_spaces(end);
-    ret->number = number;
-    ret->total = 0;
-    if (*slash == '/') {
-        const char *after = whole(skip_spaces(slash + 1), &total);
-        if (after && ends_count(after)) {
-            ret->total = total >= number ? total : 0;
-            return true;
-        }
-    }
-    return ends_count(end);
+    int64_t total;
+    const char *end = whole(p, &ret->number), *after = whole_of(p, &ret->number, &total);
+    bool has_total = after && ends_count(after);
+    ret->total = has_total && total >= ret->number ? total : 0;
+    return has_total || (end && ends_count(end));
 }
 
 static const struct word {
@@ -357,10 +354,7 @@ static bool find_batches(const char *line, struct sighting *ret)
         if (!isdigit((unsigned char)*p) || (p > line && (is_word_char(p[-1]) || p[-1] == '.')))
             continue;
         int64_t number, total;
-        const char *end = whole(p, &number);
-        if (!end || *skip_spaces(end) != '/')
-            continue;
-        end = whole(skip_spaces(skip_spaces(end) + 1), &total);
+        const char *end = whole_of(p, &number, &total);
         if (!end || total < number || *end != ' ')
             continue;
         end = skip_spaces(end);
@@ -407,9 +401,7 @@ static bool find_counted(const char *line, struct sighting *ret)
         if (!isdigit((unsigned char)*p) || (p > line && !strchr(" \t[(|", p[-1])))
             continue;
         int64_t number, total;
-        const char *end = whole(p, &number);
-        const char *slash = end ? skip_spaces(end) : "";
-        end = *slash == '/' ? whole(skip_spaces(slash + 1), &total) : NULL;
+        const char *end = whole_of(p, &number, &total);
         if (!end || total < 2 || total < number || *end == '/' || !ends_count(end) || !has_metric(end))
             continue;
         label_before(line, p, before);
