@@ -60,29 +60,14 @@ struct drawing {
     struct tide_err *err;
 };
 
+/* Without points it only counts. */
 static void add(struct tide_report_curve *line, int64_t t_ns, int64_t bytes)
 {
     const int64_t most = TIDE_EXACT_MOST; /* more in a recording is nonsense */
     bytes = bytes > most ? most : bytes < -most ? -most : bytes;
-    line->points[line->count++] = (struct tide_report_point){t_ns > 0 ? t_ns : 0, bytes};
-}
-
-/* How many points a series can have at most; 0: it is drawn as it was judged. */
-static size_t points_of(const struct tide_history *h, const struct tide_judged *j)
-{
-    switch (j->subject) {
-    case TIDE_SUBJECT_TREE:
-        return h->tick_count;
-    case TIDE_SUBJECT_GPU:
-        return h->gpu_count;
-    case TIDE_SUBJECT_GAUGE:
-        return h->mark_count;
-    case TIDE_SUBJECT_PROCESS:
-        return j->own_pages ? h->processes[j->process - 1].smaps_count
-                            : h->processes[j->process - 1].point_count;
-    default:
-        return 0;
-    }
+    if (line->points)
+        line->points[line->count] = (struct tide_report_point){t_ns > 0 ? t_ns : 0, bytes};
+    line->count++;
 }
 
 /* Whether a mark is of the gauge that was judged, whose name is "gauge "NAME"", escaped. */
@@ -99,6 +84,7 @@ static void take_process(const struct tide_history_process *p, bool own_pages, s
         add(line, p->points[i].t_ns, p->points[i].private_bytes);
 }
 
+/* None: it is drawn as it was judged. */
 static void take_points(const struct tide_history *h, const struct tide_judged *j,
                         struct tide_report_curve *line)
 {
@@ -122,16 +108,15 @@ static int take_level(struct drawing *d, struct tide_report_series *s, size_t mo
 {
     const struct tide_judged *j = s->judged;
     const struct tide_history *h = d->summary->history;
-    size_t room = points_of(h, j);
+    struct tide_report_curve own = {NULL, 0};
+    take_points(h, j, &own);
     struct tide_report_curve line = {
-        tide_arena_take(&d->scratch, (room ? room : j->count) + 1, sizeof *line.points), 0};
+        tide_arena_take(&d->scratch, (own.count ? own.count : j->count) + 1, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
-    if (room)
-        take_points(h, j, &line);
-    else
-        for (size_t i = 0; i < j->count; i++)
-            add(&line, tide_report_time(d->summary, j->x[i]), (int64_t)j->bytes[i]);
+    take_points(h, j, &line);
+    for (size_t i = 0; !own.count && i < j->count; i++)
+        add(&line, tide_report_time(d->summary, j->x[i]), (int64_t)j->bytes[i]);
     s->end_ns = d->summary->last_ns;
     if (j->subject == TIDE_SUBJECT_PROCESS && h->processes[j->process - 1].row.ended_ns != TIDE_UNKNOWN)
         s->end_ns = h->processes[j->process - 1].row.ended_ns;
