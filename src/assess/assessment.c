@@ -17,6 +17,7 @@ enum {
 #define ARENA_MOST ((size_t)1 << 30)
 
 struct tide_assessment_private {
+    struct tide_assessment public;
     struct tide_arena arena;     /* series, names: as long as the assessment */
     struct tide_arena scratch;   /* the judge's */
     struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
@@ -522,12 +523,10 @@ double tide_assess_own_share(const struct tide_history_process *p)
  * whole */
 
 static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
+    struct tide_assessment *a = &private->public;
 {
-    struct tide_assessment *a = calloc(1, sizeof *a);
     struct tide_assessment_private *private = calloc(1, sizeof *private);
-    if (!a || !private) {
-        free(a);
-        free(private);
+    if (!private) {
         tide_assessing_no_memory(err);
         return NULL;
     }
@@ -551,8 +550,7 @@ void tide_assessment_free(struct tide_assessment *a)
         return;
     tide_arena_release(&a->private->arena);
     tide_arena_release(&a->private->scratch);
-    free(a->private);
-    free(a);
+    free(a->private); /* of which it is a part */
 }
 
 static double either(double option, int64_t recorded)

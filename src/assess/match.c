@@ -18,10 +18,10 @@ struct side {
 };
 
 struct tide_match_private {
+    struct tide_match match;
     struct tide_arena arena;
     struct side sides[2];
     int round;
-    struct tide_match *match;
 };
 
 /* --- what a stack is called ---------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static void take(struct tide_match_private *m, struct tide_match_group *a, struc
         a->taken = true;
     if (b)
         b->taken = true;
-    m->match->pairs[m->match->count++] = (struct tide_match_pair){a, b};
+    m->match.pairs[m->match.count++] = (struct tide_match_pair){a, b};
 }
 
 /* Whether the frames of one pair are as far apart as those of the other. */
@@ -282,8 +282,8 @@ static int match_all(struct tide_match_private *m)
     struct side *a = &m->sides[0], *b = &m->sides[1];
     if (make_groups(a, &m->arena) || make_groups(b, &m->arena))
         return -1;
-    m->match->pairs = tide_arena_take(&m->arena, a->count + b->count + 1, sizeof *m->match->pairs);
-    if (!m->match->pairs)
+    m->match.pairs = tide_arena_take(&m->arena, a->count + b->count + 1, sizeof *m->match.pairs);
+    if (!m->match.pairs)
         return -1;
     match_round(m, 0);
     match_round(m, 1);
@@ -299,22 +299,17 @@ static int match_all(struct tide_match_private *m)
 int tide_match_new(const struct tide_history *a, const struct tide_history *b, struct tide_match **ret_match,
                    struct tide_err *err)
 {
-    struct tide_match *match = calloc(1, sizeof *match);
-    struct tide_match_private *private = calloc(1, sizeof *private);
-    if (!match || !private) {
-        free(match);
-        free(private);
+    struct tide_match_private *m = calloc(1, sizeof *m);
+    if (!m)
         return tide_err_set(err, "not enough memory to compare call sites");
-    }
-    *private = (struct tide_match_private){.sides = {{.h = a}, {.h = b}}, .match = match};
-    match->private = private;
-    tide_arena_init(&private->arena, ARENA_MOST);
-    if (match_all(private)) {
-        tide_match_free(match);
+    *m = (struct tide_match_private){.match = {.private = m}, .sides = {{.h = a}, {.h = b}}};
+    tide_arena_init(&m->arena, ARENA_MOST);
+    if (match_all(m)) {
+        tide_match_free(&m->match);
         return tide_err_set(err, "not enough memory to compare %zu call sites",
                             a->site_count + b->site_count);
     }
-    *ret_match = match;
+    *ret_match = &m->match;
     return 0;
 }
 
@@ -323,6 +318,5 @@ void tide_match_free(struct tide_match *match)
     if (!match)
         return;
     tide_arena_release(&match->private->arena);
-    free(match->private);
-    free(match);
+    free(match->private); /* of which it is a part */
 }
