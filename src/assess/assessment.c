@@ -23,8 +23,7 @@ struct tide_assessment_private {
     struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
 };
 
-/* ---------------------------------------------------------------------------------------------------- the
- * frame */
+/* --- the frame ----------------------------------------------------------------------------------------- */
 
 static int make_buckets(struct tide_assessing *s)
 {
@@ -108,8 +107,7 @@ static int find_bucket_phases(struct tide_assessing *s)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- limits
- */
+/* --- limits -------------------------------------------------------------------------------------------- */
 
 /* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
  * are not the tree's. */
@@ -144,8 +142,7 @@ static int find_limit(struct tide_assessing *s)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- roles
- */
+/* --- roles --------------------------------------------------------------------------------------------- */
 
 static int find_roles(struct tide_assessing *s)
 {
@@ -166,8 +163,7 @@ static int find_roles(struct tide_assessing *s)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- one
- * series */
+/* --- one series ---------------------------------------------------------------------------------------- */
 
 /* The bucket that holds a time, or the first; as many as there are when it is later than all. */
 static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
@@ -430,8 +426,7 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
     return judged < 0 ? -1 : 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------
- * subjects */
+/* --- subjects ------------------------------------------------------------------------------------------ */
 
 const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *p)
 {
@@ -519,17 +514,16 @@ double tide_assess_own_share(const struct tide_history_process *p)
     return fmin((double)last->pss_bytes / (double)then->rss_bytes, 1);
 }
 
-/* ---------------------------------------------------------------------------------------------------- the
- * whole */
+/* --- the whole ----------------------------------------------------------------------------------------- */
 
 static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
-    struct tide_assessment *a = &private->public;
 {
     struct tide_assessment_private *private = calloc(1, sizeof *private);
     if (!private) {
         tide_assessing_no_memory(err);
         return NULL;
     }
+    struct tide_assessment *a = &private->public;
     tide_arena_init(&private->arena, ARENA_MOST);
     tide_arena_init(&private->scratch, ARENA_MOST);
     a->private = private;

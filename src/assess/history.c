@@ -331,8 +331,7 @@ static int mend_parents(struct tide_history *history, struct tide_err *err)
     return 0;
 }
 
-/* --- ticks and what belongs to them ----------------------------------------------------------------------
- */
+/* --- ticks and what belongs to them -------------------------------------------------------------------- */
 
 static int on_tick(void *context, const struct tide_tick *row)
 {
@@ -551,8 +550,7 @@ static int load_marks(struct tide_history_load *load, struct tide_reader *reader
     return result;
 }
 
-/* --- what every load reads whole --------------------------------------------------------------------------
- */
+/* --- what every load reads whole ----------------------------------------------------------------------- */
 
 /* Makes *text a copy that lives until the next load. False, and the row is left out: there are too many, or
  * there is no memory. */

@@ -258,8 +258,7 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
     print_pss_share(table, &summary->counted);
 }
 
-/* --- ticks, limits, devices, notes -----------------------------------------------------------------------
- */
+/* --- ticks, limits, devices, notes --------------------------------------------------------------------- */
 
 void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {

@@ -246,8 +246,7 @@ static void put_floor(struct tide_buf *b, const struct tide_judged *j, const str
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ retention
- */
+/* ---- retention */
 
 /* "what the program holds is flat (at most 3 KiB more per step): 12.3 MiB live, 98 MiB not" */
 static void put_live(struct tide_buf *b, const struct tide_judged *j)
