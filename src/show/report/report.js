@@ -33,6 +33,13 @@ function make(tag, className, text) {
   return element;
 }
 
+function button(holder, text, act) {
+  const element = holder.appendChild(make("button", "", text));
+  element.type = "button";
+  element.addEventListener("click", act);
+  return element;
+}
+
 // ---------------------------------------------------------------------------------------- words: as the program says them
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -145,21 +152,19 @@ function makeTimeline(holder) {
   const label = tools.appendChild(make("label", "", "Show "));
   label.appendChild(pick);
   tools.appendChild(make("span", "spacer"));
-  const button = (text, title, act) => {
-    const b = tools.appendChild(make("button", "", text));
-    b.type = "button";
+  const tool = (text, title, act) => {
+    const b = button(tools, text, act);
     b.title = title;
     b.setAttribute("aria-label", title);
-    b.addEventListener("click", act);
     return b;
   };
-  const fit = button("Fit height", "let the scale begin where memory does, not at zero", () => { fitted = !fitted; draw(); });
+  const fit = tool("Fit height", "let the scale begin where memory does, not at zero", () => { fitted = !fitted; draw(); });
   fit.id = "fit";
-  button("\u2190", "earlier", () => pan(-0.25));
-  button("\u2192", "later", () => pan(0.25));
-  button("+", "zoom in", () => zoom(0.5));
-  button("\u2212", "zoom out", () => zoom(2));
-  const all = button("All", "show the whole run", () => show(whole));
+  tool("\u2190", "earlier", () => pan(-0.25));
+  tool("\u2192", "later", () => pan(0.25));
+  tool("+", "zoom in", () => zoom(0.5));
+  tool("\u2212", "zoom out", () => zoom(2));
+  const all = tool("All", "show the whole run", () => show(whole));
   all.id = "reset";
   const said = holder.appendChild(make("p", "said"));
 
@@ -420,26 +425,20 @@ function makeView(holder, all, timeline) {
 
   const tools = holder.appendChild(make("div", "tools"));
   const modes = [["live", "Live at a moment"], ["growth", "Growth"], ["diff", "Difference of two moments"]].map(([key, text]) => {
-    const b = tools.appendChild(make("button", "", text));
-    b.type = "button";
+    const b = button(tools, text, () => { mode = key; refresh(); });
     b.dataset.mode = key;
-    b.addEventListener("click", () => { mode = key; refresh(); });
     return b;
   });
   const memories = (mixed ? [["host", "Host memory"], ["device", "GPU memory"]] : []).map(([key, text]) => {
-    const b = tools.appendChild(make("button", "", text));
-    b.type = "button";
+    const b = button(tools, text, () => { memory = key; focus = null; refresh(); });
     b.dataset.memory = key;
     b.className = "memory";
-    b.addEventListener("click", () => { memory = key; focus = null; refresh(); });
     return b;
   });
   tools.appendChild(make("span", "spacer"));
   const quick = [["first", "Begin"], ["peak", "Peak"], ["last", "End"]].map(([key, text]) => {
-    const b = tools.appendChild(make("button", "", text));
-    b.type = "button";
+    const b = button(tools, text, () => set(mode === "diff" ? "to" : "at", all[key]));
     b.title = { first: "where training begins", peak: "where live bytes are largest", last: "where training ends" }[key];
-    b.addEventListener("click", () => set(mode === "diff" ? "to" : "at", all[key]));
     return b;
   });
 
@@ -490,10 +489,6 @@ function makeView(holder, all, timeline) {
     total = tree.value;
     const again = focus && tree.descendants().find(n => n.data === focus && n.value > 0);
     focus = again ? focus : all.root;
-  }
-
-  function found(data) {
-    return tree.descendants().find(n => n.data === data) || tree;
   }
 
   function zoomTo(node) {
@@ -549,7 +544,7 @@ function makeView(holder, all, timeline) {
   }
 
   function drawIcicle(keepFocus) {
-    const centre = found(focus), path = centre.ancestors().reverse(), span = centre.x1 - centre.x0, list = [];
+    const centre = tree.descendants().find(n => n.data === focus) || tree, path = centre.ancestors().reverse(), span = centre.x1 - centre.x0, list = [];
     const share = n => span > 0 ? (n.x1 - n.x0) / span : 0;
     // As deep as something can be read: threads of deep stacks hang further down only once they are zoomed into.
     let deepest = path.length;
@@ -566,9 +561,7 @@ function makeView(holder, all, timeline) {
     if (home && keepFocus) home.focus({ preventScroll: true });
     crumbs.replaceChildren();
     path.slice(0, -1).forEach(n => {
-      const b = crumbs.appendChild(make("button", "", n.data.text));
-      b.type = "button";
-      b.addEventListener("click", () => zoomTo(n));
+      button(crumbs, n.data.text, () => zoomTo(n));
       crumbs.append(" \u203a ");
     });
     crumbs.append(path.length > 1 ? centre.data.text : "");
