@@ -178,14 +178,12 @@ static int faster_first(const void *a, const void *b, void *context)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-static enum memory memory_of(const struct tide_judged *worst)
-{
-    return worst->verdict.kind != TIDE_LEAK ? ANY : worst->subject == TIDE_SUBJECT_GPU ? DEVICE : HOST;
-}
-
 static void put_in_order(const struct tide_blaming *g, struct tide_culprit *culprits, size_t count)
 {
-    enum memory about = memory_of(&g->a->judged[0]);
+    const struct tide_judged *worst = &g->a->judged[0];
+    enum memory about = worst->verdict.kind != TIDE_LEAK     ? ANY
+                        : worst->subject == TIDE_SUBJECT_GPU ? DEVICE
+                                                             : HOST;
     qsort_r(culprits, count, sizeof *culprits, faster_first, &about);
 }
 

@@ -241,13 +241,6 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
     return levels;
 }
 
-static void describe(const struct tide_assessing *s, struct tide_judged *j)
-{
-    tide_history_name(s->h, j->verdict.spikes.phase, j->phase, sizeof j->phase);
-    if (isfinite(j->verdict.jump_x))
-        tide_assessing_jump_mark(s, j);
-}
-
 /* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
 static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const double *low,
                      const double *high, double **ret_x, double **ret_bytes, int **ret_phase,
@@ -406,7 +399,9 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     j->room_bytes = NAN;
     j->x_is_steps = s->axis.is_steps;
     j->seconds_per_step = s->axis.seconds_per_step;
-    describe(s, j);
+    tide_history_name(s->h, j->verdict.spikes.phase, j->phase, sizeof j->phase);
+    if (isfinite(j->verdict.jump_x))
+        tide_assessing_jump_mark(s, j);
     return 1;
 }
 

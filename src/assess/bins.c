@@ -20,12 +20,6 @@ static int64_t value_of(const struct tide_strided *series, size_t i)
     return load(series->values, series->value_stride, i);
 }
 
-/* How many values began at or before t_ns. */
-static size_t begun(const struct tide_strided *series, int64_t t_ns)
-{
-    return tide_until(series->times, series->time_stride, series->count, t_ns);
-}
-
 size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns)
 {
     size_t low = from, stride = 1;
@@ -58,7 +52,7 @@ static void widen(struct tide_bin *bin, int64_t value)
 void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, size_t count,
                     struct tide_bin *ret_bins)
 {
-    size_t next = count ? begun(series, edges[0]) : 0;
+    size_t next = count ? tide_until(series->times, series->time_stride, series->count, edges[0]) : 0;
     for (size_t i = 0; i < count; i++) {
         struct tide_bin bin = {TIDE_UNKNOWN, TIDE_UNKNOWN};
         bool last = i + 1 == count; /* the last column includes its right edge */

@@ -22,11 +22,6 @@ static double last_bytes(const struct tide_history_process *p)
     return p->point_count ? (double)p->points[p->point_count - 1].private_bytes : NAN;
 }
 
-static bool ended_between(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns)
-{
-    return p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns >= from_ns && p->row.ended_ns <= to_ns;
-}
-
 /* The largest of those that ended between the two times, the root only if allowed; NULL: none did. */
 static const struct tide_history_process *largest_ended(const struct tide_history *h, int64_t from_ns,
                                                         int64_t to_ns, bool root_too)
@@ -34,7 +29,9 @@ static const struct tide_history_process *largest_ended(const struct tide_histor
     const struct tide_history_process *largest = NULL;
     for (size_t i = root_too ? 0 : 1; i < h->process_count; i++) {
         const struct tide_history_process *p = &h->processes[i];
-        if (ended_between(p, from_ns, to_ns) && (!largest || !(last_bytes(p) <= last_bytes(largest))))
+        int64_t ended_ns = p->row.ended_ns;
+        if (ended_ns != TIDE_UNKNOWN && ended_ns >= from_ns && ended_ns <= to_ns &&
+            (!largest || !(last_bytes(p) <= last_bytes(largest))))
             largest = p;
     }
     return largest;

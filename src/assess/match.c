@@ -43,11 +43,6 @@ static int64_t place_of(const struct tide_frame *f)
     return f->line > 0 ? f->line : f->offset;
 }
 
-static bool is_own(const struct tide_frame *f, bool has_python)
-{
-    return has_python ? f->python : f->file[0] && f->function[0];
-}
-
 /* The frames of a stack that a round looks at. */
 struct walk {
     const struct tide_history *h;
@@ -70,7 +65,8 @@ static const struct tide_frame *walk_next(struct walk *w)
 {
     while (w->at < w->count) {
         const struct tide_frame *f = &w->h->frames[w->frames[w->at++]];
-        if (!w->own_only || is_own(f, w->has_python))
+        bool own = w->has_python ? f->python : f->file[0] && f->function[0];
+        if (own || !w->own_only)
             return f;
     }
     return NULL;

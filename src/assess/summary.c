@@ -106,11 +106,6 @@ static int build_tree(struct tree *tree)
     return 0;
 }
 
-static int64_t end_of(const struct tide_summary *summary, const struct tide_history_process *process)
-{
-    return process->row.ended_ns == TIDE_UNKNOWN ? summary->last_ns : process->row.ended_ns;
-}
-
 /* Adds what is known. */
 static void add_known(int64_t *sum, int64_t value)
 {
@@ -195,7 +190,7 @@ static int fill_row(const struct tide_summary *summary, const struct node *node,
         return -1;
     for (size_t i = 0; i < node->count; i++) {
         const struct tide_history_process *process = &history->processes[node->members[i] - 1];
-        int64_t end = end_of(summary, process);
+        int64_t end = process->row.ended_ns == TIDE_UNKNOWN ? summary->last_ns : process->row.ended_ns;
         end_ns = end > end_ns ? end : end_ns;
         if (process->row.began_ns < row->began_ns)
             row->began_ns = process->row.began_ns;

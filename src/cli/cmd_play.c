@@ -134,12 +134,6 @@ static int open_opponent(struct opponent *o, const char *run, const struct value
     return tide_player_init(&o->player, &o->game, tide_selfplay_evaluator(o->net), err);
 }
 
-static void close_opponent(struct opponent *o)
-{
-    tide_player_release(&o->player);
-    tide_selfplay_free(o->net);
-}
-
 /* ---- playing */
 
 static int serve(const struct values *v, struct opponent *o, struct tide_err *err)
@@ -186,7 +180,8 @@ static int play(const struct values *v, const char *run, struct tide_err *err)
         status = serve(v, &opponent, err);
     else if (!status)
         status = show_board(v, &opponent, v->open ? &saved : NULL, err);
-    close_opponent(&opponent);
+    tide_player_release(&opponent.player);
+    tide_selfplay_free(opponent.net);
     return status;
 }
 

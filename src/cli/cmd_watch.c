@@ -464,12 +464,6 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     return code;
 }
 
-static bool is_number(const char *text)
-{
-    size_t len = strspn(text, "0123456789");
-    return len > 0 && !text[len];
-}
-
 static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
 {
     char path[64];
@@ -507,7 +501,8 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         return tide_err_hint(err,
                              "tidemark watch FILE, tidemark watch PID, or tidemark watch -- python train.py");
     }
-    if (!is_number(call->operands[0]))
+    size_t digits = strspn(call->operands[0], "0123456789");
+    if (!digits || call->operands[0][digits])
         return watch_file(&screen, values, call->operands[0], err);
     int64_t pid;
     return check_pid(call->operands[0], &pid, err) ? -1 : watch_tree(&screen, values, NULL, pid, err);

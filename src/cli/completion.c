@@ -121,12 +121,6 @@ static const struct tide_command *part_of(const struct tide_command *command, in
     return command;
 }
 
-static void put_parts(const struct tide_command *command, FILE *out)
-{
-    for (size_t i = 0; command->parts[i]; i++)
-        fprintf(out, "%s\t%s\n", tide_command_task(command->parts[i]), command->parts[i]->summary);
-}
-
 void tide_help_candidates(int count, char **words, FILE *out)
 {
     const char *typed = count ? words[count - 1] : "";
@@ -153,7 +147,8 @@ void tide_help_candidates(int count, char **words, FILE *out)
     else if (typed[0] == '-')
         put_options(command, out);
     else if (command->parts)
-        put_parts(command, out);
+        for (size_t i = 0; command->parts[i]; i++)
+            fprintf(out, "%s\t%s\n", tide_command_task(command->parts[i]), command->parts[i]->summary);
     else if (command->operands && !strcmp(command->operands, ":commands"))
         put_commands(out);
     else if (command->operands && !strcmp(command->operands, ":program"))

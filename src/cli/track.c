@@ -336,12 +336,6 @@ static int choose_path(struct tide_tracker *t, struct tide_err *err)
     return 0;
 }
 
-static bool has_name_of(const char *variable, const char *setting)
-{
-    size_t name = strcspn(setting, "=") + 1;
-    return strncmp(variable, setting, name) == 0;
-}
-
 /* The environment with `settings` in the place of what it says itself. Caller frees; the strings are
  * borrowed. NULL without memory. */
 static char **environment_with(char *const *settings, size_t setting_count)
@@ -355,7 +349,7 @@ static char **environment_with(char *const *settings, size_t setting_count)
     for (size_t i = 0; i < count; i++) {
         bool kept = true;
         for (size_t k = 0; k < setting_count; k++)
-            kept = kept && !has_name_of(environ[i], settings[k]);
+            kept = kept && strncmp(environ[i], settings[k], strcspn(settings[k], "=") + 1);
         if (kept)
             copy[used++] = environ[i];
     }

@@ -35,11 +35,6 @@ static void put_line(struct tide_json *json, const char *key, const struct tide_
     tide_json_end(json);
 }
 
-static void put_shown(struct tide_json *json, const char *key, const char *text)
-{
-    tide_json_text(json, key, TIDE_SHOWN(text, 192));
-}
-
 static void put_series(struct tide_json *json, const struct tide_summary *summary,
                        const struct tide_assessment *a, const struct tide_report_series *s)
 {
@@ -72,7 +67,7 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
 {
     tide_json_array(json, "phases");
     for (size_t i = 0; i < marks->name_count; i++)
-        put_shown(json, NULL, marks->names[i]);
+        tide_json_text(json, NULL, TIDE_SHOWN(marks->names[i], 192));
     tide_json_end(json);
     tide_json_array(json, "spans"); /* phase, begin as a difference, length */
     int64_t before = 0;

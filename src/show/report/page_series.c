@@ -70,12 +70,6 @@ static void add(struct tide_report_curve *line, int64_t t_ns, int64_t bytes)
     line->count++;
 }
 
-/* Whether a mark is of the gauge that was judged, whose name is "gauge "NAME"", escaped. */
-static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m, int32_t name)
-{
-    return m->kind == TIDE_MARK_GAUGE && m->name == name && (size_t)name < h->name_count;
-}
-
 static void take_process(const struct tide_history_process *p, bool own_pages, struct tide_report_curve *line)
 {
     for (size_t i = 0; own_pages && i < p->smaps_count; i++)
@@ -100,7 +94,7 @@ static void take_points(const struct tide_history *h, const struct tide_judged *
                 add(line, h->gpu[i].t_ns, h->gpu[i].bytes);
     if (j->subject == TIDE_SUBJECT_GAUGE)
         for (size_t i = 0; i < h->mark_count; i++)
-            if (is_gauge(h, &h->marks[i], j->gauge))
+            if (h->marks[i].kind == TIDE_MARK_GAUGE && h->marks[i].name == j->gauge)
                 add(line, h->marks[i].t_ns, h->marks[i].number);
 }
 

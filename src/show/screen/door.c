@@ -125,15 +125,11 @@ void tide_door_redraw(struct tide_door *door)
     pthread_mutex_unlock(&door->lock);
 }
 
-static struct timespec timespec_of(int64_t ns)
-{
-    return (struct timespec){.tv_sec = ns / TIDE_NS_PER_S, .tv_nsec = ns % TIDE_NS_PER_S};
-}
-
 enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, int *ret_key)
 {
     enum tide_term_event what = TIDE_TERM_NOTHING;
-    struct timespec until = timespec_of(tide_clock_ns() + timeout_ns);
+    int64_t until_ns = tide_clock_ns() + timeout_ns;
+    struct timespec until = {.tv_sec = until_ns / TIDE_NS_PER_S, .tv_nsec = until_ns % TIDE_NS_PER_S};
     pthread_mutex_lock(&door->lock);
     while (!door->left && !door->queued && pthread_cond_timedwait(&door->told, &door->lock, &until) == 0)
         ;
@@ -201,13 +197,6 @@ void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struc
 
 /* ---- the terminal's side */
 
-static void put_event(struct tide_door *door, enum tide_term_event what, int key)
-{
-    if (door->queued < QUEUE)
-        door->queue[door->queued++] = (struct event){what, key};
-    pthread_cond_signal(&door->told);
-}
-
 /* What is on the terminal: the newest frame, and the question over it while that is asked. */
 struct picture {
     struct tide_term *term;
@@ -267,8 +256,11 @@ static bool take_event(struct tide_door *door, struct picture *picture, enum tid
         tide_term_size(picture->term, &door->columns, &door->rows);
     if (what == TIDE_TERM_KEY && take_key(door, picture, key, &taken))
         return true;
-    if (what != TIDE_TERM_NOTHING && !taken)
-        put_event(door, what, key);
+    if (what == TIDE_TERM_NOTHING || taken)
+        return false;
+    if (door->queued < QUEUE)
+        door->queue[door->queued++] = (struct event){what, key};
+    pthread_cond_signal(&door->told);
     return false;
 }
 

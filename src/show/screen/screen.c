@@ -164,13 +164,6 @@ static void start_judging(struct screen *screen)
     }
 }
 
-static enum tide_style mood_of(const struct tide_assessment *assessment)
-{
-    bool killed = assessment->death.cause != TIDE_DEATH_NONE;
-    enum tide_style style = tide_verdict_style(&assessment->judged[0].verdict);
-    return killed ? TIDE_STYLE_BAD : style;
-}
-
 /* What a reader of the verdict should know about the recording. */
 static void print_remarks(const struct tide_history *history, FILE *out)
 {
@@ -199,7 +192,9 @@ static void put_into_words(struct screen *screen)
         screen->mood = TIDE_STYLE_DOUBT;
         return;
     }
-    screen->mood = mood_of(assessment);
+    screen->mood = assessment->death.cause != TIDE_DEATH_NONE
+                       ? TIDE_STYLE_BAD
+                       : tide_verdict_style(&assessment->judged[0].verdict);
     tide_assessment_sentence(assessment, screen->sentence, sizeof screen->sentence);
     tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
     size_t used = strlen(screen->brief);

@@ -154,12 +154,6 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
     tide_buf_release(&b);
 }
 
-static void print_holders(const struct tide_culprit *c, FILE *out)
-{
-    for (size_t i = 0; i < c->holder_count; i++)
-        fprintf(out, "    held by   %s\n", TIDE_SHOWN(c->holders[i], TEXT));
-}
-
 /* Whether it must be said whose they are. */
 static bool are_of_several(const struct tide_blame *blame)
 {
@@ -207,7 +201,8 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
             print_callers(history, c, frames, out);
         else
             tide_stack_print(history, c->site, frames, "              ", out);
-        print_holders(c, out);
+        for (size_t k = 0; k < c->holder_count; k++)
+            fprintf(out, "    held by   %s\n", TIDE_SHOWN(c->holders[k], TEXT));
     }
     if (said == 0)
         fprintf(out, "  culprit none: %s\n", why_none(blame));
