@@ -85,20 +85,20 @@ static void text_breaks_at_spaces_and_says_when_it_is_cut(void **state)
 static void a_log_shows_what_a_terminal_would(void **state)
 {
     (void)state;
-    struct tide_log log;
-    tide_log_init(&log);
+    struct tide_buf log;
+    tide_buf_init(&log, TIDE_LOG_TEXT);
     const char text[] = "one\r\n 10%\r 20%\r 30%\n\x1b[31mred\x1b[0m \x1b]0;title\x07tab\there\x01\nlast";
     tide_log_take(&log, text, sizeof text - 1);
-    assert_string_equal(tide_log_view(&log), "one\n 30%\nred tab here\\x01\nlast\n");
+    assert_string_equal(tide_buf_view(&log), "one\n 30%\nred tab here\\x01\nlast\n");
     tide_log_take(&log, "\x1b", 1);
-    assert_string_equal(tide_log_view(&log), "\n");
+    assert_string_equal(tide_buf_view(&log), "\n");
     char longest[5000];
     memset(longest, 'x', sizeof longest);
     tide_log_take(&log, longest, sizeof longest);
-    assert_true(strlen(tide_log_view(&log)) < 1100);
+    assert_true(strlen(tide_buf_view(&log)) < 1100);
     tide_log_read(&log, "/no/such/file");
-    assert_string_equal(tide_log_view(&log), "");
-    tide_log_release(&log);
+    assert_string_equal(tide_buf_view(&log), "");
+    tide_buf_release(&log);
 }
 
 static void keys_have_names(void **state)

@@ -7,17 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1024, TEXT_MAX = TIDE_LOG_BYTES * 8 };
-
-void tide_log_init(struct tide_log *log)
-{
-    tide_buf_init(&log->text, TEXT_MAX);
-}
-
-void tide_log_release(struct tide_log *log)
-{
-    tide_buf_release(&log->text);
-}
+enum { LINE_BYTES = 1024 };
 
 /* Bytes of an escape sequence at text: "ESC [ ... letter", "ESC ] ... BEL", or ESC and one byte; 0: none. */
 static size_t sequence_bytes(const char *text, size_t len)
@@ -40,7 +30,7 @@ static size_t sequence_bytes(const char *text, size_t len)
 }
 
 /* What a terminal would show of one line, without its newline. */
-static void take_line(struct tide_log *log, const char *line, size_t len)
+static void take_line(struct tide_buf *text, const char *line, size_t len)
 {
     char kept[LINE_BYTES], shown[LINE_BYTES];
     size_t count = 0;
@@ -63,46 +53,39 @@ static void take_line(struct tide_log *log, const char *line, size_t len)
             count--;
     }
     /* cppcheck-suppress uninitvar ; as many are set as are read */
-    tide_buf_text(&log->text, tide_text_escape(kept, count, shown, sizeof shown));
-    tide_buf_text(&log->text, "\n");
+    tide_buf_text(text, tide_text_escape(kept, count, shown, sizeof shown));
+    tide_buf_text(text, "\n");
 }
 
-void tide_log_take(struct tide_log *log, const char *bytes, size_t len)
+void tide_log_take(struct tide_buf *text, const char *bytes, size_t len)
 {
-    tide_buf_clear(&log->text);
+    tide_buf_clear(text);
     while (len > 0) {
         const char *end = memchr(bytes, '\n', len);
         size_t line = end ? (size_t)(end - bytes) : len;
-        take_line(log, bytes, line);
+        take_line(text, bytes, line);
         line += end != NULL;
         bytes += line;
         len -= line;
     }
 }
 
-void tide_log_read(struct tide_log *log, const char *path)
+void tide_log_read(struct tide_buf *text, const char *path)
 {
-    tide_buf_clear(&log->text);
+    tide_buf_clear(text);
     struct stat about;
     int fd = path ? tide_infile_open(path, &about) : -1;
     char *bytes = malloc(TIDE_LOG_BYTES);
     if (fd >= 0 && bytes) {
         off_t from = about.st_size > TIDE_LOG_BYTES ? about.st_size - TIDE_LOG_BYTES : 0;
         ssize_t n = pread(fd, bytes, TIDE_LOG_BYTES, from);
-        const char *text = bytes;
         /* A line that was cut is better left out. */
         const char *newline = from > 0 && n > 0 ? memchr(bytes, '\n', (size_t)n) : NULL;
-        if (newline)
-            text = newline + 1;
+        const char *first = newline ? newline + 1 : bytes;
         if (n > 0)
-            tide_log_take(log, text, (size_t)(n - (text - bytes)));
+            tide_log_take(text, first, (size_t)(n - (first - bytes)));
     }
     free(bytes);
     if (fd >= 0)
         close(fd);
-}
-
-const char *tide_log_view(const struct tide_log *log)
-{
-    return tide_buf_view(&log->text);
 }

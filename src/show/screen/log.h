@@ -1,10 +1,9 @@
 /*
  * log.h - the last lines of what a program printed, made safe to show.
  *
- * tide_log_init -> tide_log_read() before each look -> tide_log_view() -> tide_log_release. Only the last
- * TIDE_LOG_BYTES of the file are read. A carriage return begins its line anew, as on a terminal, so a
- * progress bar is one line; colours and cursor movements are left out; everything else that is not text is
- * escaped.
+ * Only the last TIDE_LOG_BYTES of a file are read. A carriage return begins its line anew, as on a terminal,
+ * so a progress bar is one line; colours and cursor movements are left out; everything else that is not text
+ * is escaped.
  */
 #ifndef TIDE_LOG_H
 #define TIDE_LOG_H
@@ -13,22 +12,12 @@
 
 #include <stddef.h>
 
-enum { TIDE_LOG_BYTES = 65536 };
+enum { TIDE_LOG_BYTES = 65536, TIDE_LOG_TEXT = TIDE_LOG_BYTES * 8 /* that they become at most */ };
 
-struct tide_log {
-    struct tide_buf text;
-};
-
-void tide_log_init(struct tide_log *log);
-void tide_log_release(struct tide_log *log);
-
-/* path may be NULL, and need not exist: then there is no text. */
-void tide_log_read(struct tide_log *log, const char *path);
+/* Makes *text the lines, each with its newline. path may be NULL, and need not exist: then there are none. */
+void tide_log_read(struct tide_buf *text, const char *path);
 
 /* The same from memory. */
-void tide_log_take(struct tide_log *log, const char *bytes, size_t len);
-
-/* Lines, each with its newline. Borrowed until the next read. */
-const char *tide_log_view(const struct tide_log *log);
+void tide_log_take(struct tide_buf *text, const char *bytes, size_t len);
 
 #endif

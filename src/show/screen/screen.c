@@ -57,7 +57,7 @@ struct screen {
     struct tide_model model;
     struct tide_view view;
     struct tide_door *door; /* NULL: a dump */
-    struct tide_log log;
+    struct tide_buf log;
     struct stamp stamp;
     char path[PATH_MAX], log_path[PATH_MAX + 8];
     char sentence[1024], brief[256], message[160], recording[256];
@@ -402,7 +402,7 @@ static void draw(struct screen *screen, int64_t now_ns)
                                   .brief = screen->brief,
                                   .verdict_text =
                                       screen->verdict_text ? screen->verdict_text : screen->sentence,
-                                  .log_text = tide_log_view(&screen->log),
+                                  .log_text = tide_buf_view(&screen->log),
                                   .message = screen->message,
                                   .mood = screen->mood};
     tide_view_draw(&screen->view, &screen->model, &info);
@@ -540,7 +540,7 @@ static int start(struct screen *screen, struct tide_err *err)
     tide_text_shown(tide_text_last_part(screen->path), screen->recording, sizeof screen->recording);
     tide_model_init(&screen->model);
     tide_view_init(&screen->view, !tide_term_unicode());
-    tide_log_init(&screen->log);
+    tide_buf_init(&screen->log, TIDE_LOG_TEXT);
     screen->model.live = screen->config.live;
     screen->model.owns_program = screen->config.interrupt != NULL;
     if (tide_history_new(0, &screen->history, err))
@@ -572,7 +572,7 @@ static void screen_free(struct screen *screen)
     tide_assessment_free(screen->assessment);
     tide_model_release(&screen->model);
     tide_view_release(&screen->view);
-    tide_log_release(&screen->log);
+    tide_buf_release(&screen->log);
     tide_history_free(screen->history);
     tide_door_close(screen->door);
     free(screen->verdict_text);
