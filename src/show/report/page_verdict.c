@@ -3,6 +3,7 @@
  */
 #include "assess/healthy.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "show/report/page.h"
 #include "show/report/svg.h"
@@ -33,7 +34,6 @@ enum {
 
 static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
 {
-    char source[160];
     struct tide_buf b;
     tide_buf_init(&b, 2 * TEXT);
     tide_frame_put(&b, f, false);
@@ -41,8 +41,8 @@ static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
     if (f->file[0] || f->module[0])
         tide_html_text(out, " title=\"", f->file[0] ? f->file : f->module, LONG_TEXT, "\"");
     tide_html_text(out, ">", tide_buf_view(&b), 0, "</code>");
-    if (with_source && tide_frame_source(f, source, sizeof source))
-        tide_html_text(out, " <code class=\"src\">", source, 0, "</code>");
+    if (with_source && f->source[0])
+        tide_html_text(out, " <code class=\"src\">", TIDE_SHOWN(f->source, 160), 0, "</code>");
     tide_buf_release(&b);
 }
 

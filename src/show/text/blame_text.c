@@ -200,7 +200,7 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
         if (c->caller_count)
             print_callers(history, c, frames, out);
         else
-            tide_stack_print(history, c->site, frames, "              ", out);
+            tide_stack_print(history, c->site, frames, out);
         for (size_t k = 0; k < c->holder_count; k++)
             fprintf(out, "    held by   %s\n", TIDE_SHOWN(c->holders[k], TEXT));
     }

@@ -147,7 +147,7 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
         put_moved(&b, d, row);
     fprintf(out, "  %-11s %s\n", change_words[row->change], tide_buf_view(&b));
     tide_buf_release(&b);
-    tide_stack_print(d->sides[side].history, site, frames, "              ", out);
+    tide_stack_print(d->sides[side].history, site, frames, out);
 }
 
 static void print_sites(const struct tide_diff *d, size_t most, size_t frames, FILE *out)

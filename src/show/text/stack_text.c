@@ -4,10 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    TEXT = 512,
-    SOURCE_LINE = 160,
-};
+enum { TEXT = 512 };
+
+#define INDENT "              "
 
 /* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
 static const char *short_path(const char *path)
@@ -21,14 +20,6 @@ static const char *short_path(const char *path)
     const char *library = strstr(path, "/lib/python3.");
     const char *inside = library ? strchr(library + strlen("/lib/"), '/') : NULL;
     return inside ? inside + 1 : tide_text_last_part(path);
-}
-
-bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
-{
-    if (!frame->source[0])
-        return false;
-    tide_text_shown(frame->source, out, size);
-    return true;
 }
 
 /*
@@ -68,7 +59,7 @@ static void bare_name(const char *function, char *out, size_t size)
 
 void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
 {
-    char bare[160], line[SOURCE_LINE];
+    char bare[160];
     bare_name(f->function, bare, sizeof bare);
     const char *function = TIDE_SHOWN(bare, 160), *file = TIDE_SHOWN(short_path(f->file), 160),
                *module = TIDE_SHOWN(tide_text_last_part(f->module), 96);
@@ -78,27 +69,27 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
         tide_buf_format(b, "%s  %s", module[0] ? module : file, function);
     else
         tide_buf_format(b, "%s+0x%llx", module, (unsigned long long)f->offset);
-    if (with_source && tide_frame_source(f, line, sizeof line))
-        tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", line);
+    if (with_source && f->source[0])
+        tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", TIDE_SHOWN(f->source, 160));
 }
 
 void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,
-                      const char *indent, FILE *out)
+                      FILE *out)
 {
     const struct tide_frame *shown[TIDE_STACK_SHOWN];
     size_t count = tide_stack_choose(h, site->stack, most, shown);
     char process[TIDE_SITE_PROCESS];
     tide_site_process_name(h, site, process, sizeof process);
     if (count == 0)
-        fprintf(out, "%s%s in %s\n", indent,
-                site->stack ? "code of no known file" : "many small sites together", process);
+        fprintf(out, INDENT "%s in %s\n", site->stack ? "code of no known file" : "many small sites together",
+                process);
     struct tide_buf line, before;
     tide_buf_init(&line, 4 * TEXT);
     tide_buf_init(&before, 4 * TEXT);
     for (size_t i = 0; i < count; i++) {
         tide_frame_put(&line, shown[i], true);
         if (strcmp(tide_buf_view(&line), tide_buf_view(&before)) != 0) /* overloads that call each other */
-            fprintf(out, "%s%s\n", indent, tide_buf_view(&line));
+            fprintf(out, INDENT "%s\n", tide_buf_view(&line));
         tide_buf_clear(&before);
         tide_buf_text(&before, tide_buf_view(&line));
         tide_buf_clear(&line);

@@ -11,16 +11,12 @@
 #include <stdio.h>
 
 /* "train.py:88 train_step", "libtorch.so  at::empty_cpu", "a.out+0x1234", escaped; with the text of the
- * source line where that file is here. */
+ * source line as it was recorded. No file is opened: a name in a recording is not to be trusted. */
 void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
 
-/* The text of a frame's source line as it was recorded, escaped; false when there is none. No file is opened:
- * a name in a recording is not to be trusted. */
-bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
-
-/* The chosen frames, one line each, behind `indent`. */
+/* The chosen frames, one line each, indented as what stands below a finding. */
 void tide_stack_print(const struct tide_history *history, const struct tide_history_site *site, size_t most,
-                      const char *indent, FILE *out);
+                      FILE *out);
 
 /* An array of all frames, innermost first: function, file, line, module, offset, python, inlined. */
 void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *history,
