@@ -13,12 +13,11 @@
 #include <string.h>
 
 struct values {
+    struct tide_job job; /* as far as options are what it has */
     const char *model, *task, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
-    int64_t batch, sequence, accumulation, generate, rank, processes;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
-    bool autocast, checkpointing, keep_gradients, no_reference, compile, padded, on_device, json;
-    bool no_cache, hold_output;
+    bool no_reference, on_device, json;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -32,46 +31,46 @@ static const struct tide_option options[] = {
     {0, "where", TIDE_OPTION_CHOICE, AT(where), "PLACE",
      "plan for a GPU, or for the CPU, where bytes are the resident memory of the process (gpu)", "gpu|cpu", 0,
      0},
-    {0, "batch", TIDE_OPTION_COUNT, AT(batch), "N", "sequences or pictures in one forward pass (8)", NULL, 1,
-     1 << 24},
-    {0, "seq", TIDE_OPTION_COUNT, AT(sequence), "N",
+    {0, "batch", TIDE_OPTION_COUNT, AT(job.batch), "N", "sequences or pictures in one forward pass (8)", NULL,
+     1, 1 << 24},
+    {0, "seq", TIDE_OPTION_COUNT, AT(job.sequence), "N",
      "tokens of a sequence, padding included (1024, or what the model takes), or the side of a picture (224)",
      NULL, 1, 1 << 24},
-    {0, "accumulation", TIDE_OPTION_COUNT, AT(accumulation), "N",
+    {0, "accumulation", TIDE_OPTION_COUNT, AT(job.accumulation), "N",
      "forward and backward passes per update (1)", NULL, 1, 1 << 20},
-    {0, "generate", TIDE_OPTION_COUNT, AT(generate), "N",
+    {0, "generate", TIDE_OPTION_COUNT, AT(job.generate), "N",
      "tokens to generate: the end of each sequence for grpo, after the prompt for infer (0)", NULL, 0,
      1 << 24},
     {0, "dtype", TIDE_OPTION_CHOICE, AT(dtype), "TYPE", "type of the weights (fp32)", "fp32|bf16|fp16", 0, 0},
-    {0, "autocast", TIDE_OPTION_FLAG, AT(autocast), NULL,
+    {0, "autocast", TIDE_OPTION_FLAG, AT(job.autocast), NULL,
      "use torch.autocast to bf16, or to fp16 with a GradScaler", NULL, 0, 0},
     {0, "loss", TIDE_OPTION_CHOICE, AT(loss), "WHOSE",
      "what computes the loss of text: the model (model(x, labels=x).loss), the program's own cross entropy of model(x).logits, Hugging Face's Trainer, or TRL's SFTTrainer (hf)",
      "hf|own|trainer|trl", 0, 0},
-    {0, "no-cache", TIDE_OPTION_FLAG, AT(no_cache), NULL,
+    {0, "no-cache", TIDE_OPTION_FLAG, AT(job.no_cache), NULL,
      "use_cache=False; by default transformers keeps keys and values in training too, except with checkpointing or its Trainer",
      NULL, 0, 0},
-    {0, "hold-output", TIDE_OPTION_FLAG, AT(hold_output), NULL,
+    {0, "hold-output", TIDE_OPTION_FLAG, AT(job.held), NULL,
      "a variable holds the model's output until the next step: output = model(...), loss = output.loss", NULL,
      0, 0},
     {0, "attention", TIDE_OPTION_CHOICE, AT(attention), "KIND",
      "one fused kernel (sdpa, flash) or one operator after another (eager) (sdpa)", "sdpa|flash|eager", 0, 0},
-    {0, "checkpointing", TIDE_OPTION_FLAG, AT(checkpointing), NULL, "recompute blocks in the backward pass",
-     NULL, 0, 0},
+    {0, "checkpointing", TIDE_OPTION_FLAG, AT(job.checkpointing), NULL,
+     "recompute blocks in the backward pass", NULL, 0, 0},
     {0, "optimizer", TIDE_OPTION_CHOICE, AT(optimizer), "NAME", "the optimizer (adamw)",
      "sgd|momentum|adamw|adamw-fused|adamw-loop|adamw-8bit|adafactor", 0, 0},
-    {0, "keep-gradients", TIDE_OPTION_FLAG, AT(keep_gradients), NULL, "zero_grad(set_to_none=False)", NULL, 0,
-     0},
+    {0, "keep-gradients", TIDE_OPTION_FLAG, AT(job.keep_gradients), NULL, "zero_grad(set_to_none=False)",
+     NULL, 0, 0},
     {0, "no-reference", TIDE_OPTION_FLAG, AT(no_reference), NULL, "grpo runs without a reference model", NULL,
      0, 0},
-    {0, "rank", TIDE_OPTION_COUNT, AT(rank), "N",
+    {0, "rank", TIDE_OPTION_COUNT, AT(job.rank), "N",
      "rank of lora's adapters, on every linear layer except the head (16)", NULL, 1, 1 << 16},
     {0, "dropout", TIDE_OPTION_REAL, AT(dropout), "P", "dropout rate, instead of the model's own", NULL, 0,
      1},
-    {0, "padded", TIDE_OPTION_FLAG, AT(padded), NULL,
+    {0, "padded", TIDE_OPTION_FLAG, AT(job.padded), NULL,
      "batches hold sequences of different length, with a mask", NULL, 0, 0},
-    {0, "compile", TIDE_OPTION_FLAG, AT(compile), NULL, "torch.compile", NULL, 0, 0},
-    {0, "processes", TIDE_OPTION_COUNT, AT(processes), "N",
+    {0, "compile", TIDE_OPTION_FLAG, AT(job.compiled), NULL, "torch.compile", NULL, 0, 0},
+    {0, "processes", TIDE_OPTION_COUNT, AT(job.degree), "N",
      "number of data-parallel processes (1); the plan is for one of them", NULL, 1, 1 << 20},
     {0, "shard", TIDE_OPTION_CHOICE, AT(shard), "WHAT",
      "what the processes shard; each choice includes those before it (none); docs/PLAN.md has details",
@@ -101,15 +100,12 @@ static const struct values usual = {.task = "pretrain",
                                     .shard = "none",
                                     .where = "gpu",
                                     .loss = "hf",
-                                    .batch = 8,
-                                    .accumulation = 1,
-                                    .rank = 16,
-                                    .processes = 1,
+                                    .job = {.batch = 8, .accumulation = 1, .rank = 16, .degree = 1},
                                     .dropout = -1};
 
 static int job_of(const struct values *v, struct tide_job *job, struct tide_err *err)
 {
-    tide_job_init(job);
+    *job = v->job;
     if (tide_model_find(v->model, &job->model, err))
         return -1;
     job->task = (enum tide_job_task)tide_name_find(tide_task_names, v->task);
@@ -117,21 +113,9 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     job->optimizer = (enum tide_job_optimizer)tide_name_find(tide_optimizer_names, v->optimizer);
     job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, v->shard);
     job->loss = (enum tide_loss)tide_name_find(tide_loss_names, v->loss);
-    job->no_cache = v->no_cache;
-    job->held = v->hold_output;
-    job->batch = v->batch;
-    job->sequence = v->sequence ? v->sequence : tide_job_sequence(job, v->generate);
-    job->accumulation = v->accumulation;
-    job->generate = v->generate;
-    job->rank = v->rank;
-    job->degree = v->processes;
-    job->autocast = v->autocast;
+    job->sequence = job->sequence ? job->sequence : tide_job_sequence(job, job->generate);
     job->eager = !strcmp(v->attention, "eager");
-    job->checkpointing = v->checkpointing;
-    job->keep_gradients = v->keep_gradients;
     job->reference = !v->no_reference;
-    job->compiled = v->compile;
-    job->padded = v->padded;
     job->host = !strcmp(v->where, "cpu");
     if (v->dropout >= 0)
         job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout = v->dropout;
