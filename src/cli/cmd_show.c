@@ -58,17 +58,6 @@ static const struct {
 
 enum { TABLE_COUNT = sizeof TABLES / sizeof *TABLES };
 
-/* One table by name. */
-static int show_table(struct show *show, struct tide_table *table, const char *what, struct tide_err *err)
-{
-    for (size_t i = 0; i < TABLE_COUNT; i++)
-        if (strcmp(TABLES[i].what, what) == 0) {
-            TABLES[i].print(table, &show->summary, NULL);
-            return 0;
-        }
-    return tide_tables_samples(table, &show->summary, show->reader, err);
-}
-
 /* --- the beginning ------------------------------------------------------------------------------------- */
 
 /* "2026-11-15 07:12:00", local time; "" when unknown. */
@@ -112,7 +101,7 @@ static void json_head(struct show *show, struct tide_json *json)
     time_t seconds = (time_t)history->started_wall_s;
     struct tm parts;
 
-    tide_json_text(json, "schema", "tidemark.show/1");
+    tide_json_document(json, stdout, false, "tidemark.show/1");
     tide_json_text(json, "file", show->path);
     tide_json_text(json, "command", history->command);
     tide_json_text(json, "host", tide_reader_meta_text(show->reader, TIDE_META_HOST));
@@ -131,46 +120,42 @@ static void json_head(struct show *show, struct tide_json *json)
     tide_json_integer(json, "skipped_rows", history->skipped_rows);
 }
 
-/* --- the three forms ------------------------------------------------------------------------------------ */
+/* --- the tables ---------------------------------------------------------------------------------------- */
 
-static int show_text(struct show *show, struct tide_err *err)
+/* The one of that name; NULL: those of the overview. */
+static int show_tables(struct show *show, struct tide_table *table, const char *what, struct tide_err *err)
 {
-    struct tide_table table = {.form = TIDE_TABLE_TEXT, .out = stdout};
-
-    if (show->values->what)
-        return show_table(show, &table, show->values->what, err);
-    print_head(show);
-    table.most = OVERVIEW_ROWS;
-    for (size_t i = 0; i < TABLE_COUNT && TABLES[i].title; i++)
-        TABLES[i].print(&table, &show->summary, TABLES[i].title);
-    return 0;
+    table->most = what ? 0 : OVERVIEW_ROWS;
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        bool named = what && !strcmp(TABLES[i].what, what), titled = !what && TABLES[i].title;
+        if (named || titled)
+            TABLES[i].print(table, &show->summary,
+                            titled && table->form == TIDE_TABLE_TEXT ? TABLES[i].title : NULL);
+        if (named)
+            return 0;
+    }
+    return what ? tide_tables_samples(table, &show->summary, show->reader, err) : 0;
 }
 
-static int show_json(struct show *show, struct tide_err *err)
+static int show_all(struct show *show, struct tide_err *err)
 {
+    const struct values *v = show->values;
+    const char *what = v->csv && !v->what ? "samples" : v->what;
     struct tide_json json;
-    struct tide_table table = {.form = TIDE_TABLE_JSON, .out = stdout, .json = &json};
-    int result = 0;
+    struct tide_table table = {.out = stdout, .json = &json};
 
-    tide_json_init(&json, stdout, false);
-    tide_json_object(&json, NULL);
-    json_head(show, &json);
-    if (show->values->what)
-        result = show_table(show, &table, show->values->what, err);
-    for (size_t i = 0; i < TABLE_COUNT && TABLES[i].title && !show->values->what; i++)
-        TABLES[i].print(&table, &show->summary, NULL);
-    tide_json_end(&json);
-    return result;
-}
-
-static int show_csv(struct show *show, struct tide_err *err)
-{
-    struct tide_table table = {.form = TIDE_TABLE_CSV, .out = stdout};
-
-    if (show->history->thinned > 1)
+    table.form = v->json ? TIDE_TABLE_JSON : v->csv ? TIDE_TABLE_CSV : TIDE_TABLE_TEXT;
+    if (v->json)
+        json_head(show, &json);
+    if (v->csv && show->history->thinned > 1)
         fprintf(stderr, "tidemark: the recording is large: about one sample in %u is listed\n",
                 show->history->thinned);
-    return show_table(show, &table, show->values->what ? show->values->what : "samples", err);
+    if (table.form == TIDE_TABLE_TEXT && !what)
+        print_head(show);
+    int result = show_tables(show, &table, what, err);
+    if (v->json)
+        tide_json_end(&json);
+    return result;
 }
 
 static int show_file(const char *path, const struct values *values, struct tide_err *err)
@@ -185,10 +170,7 @@ static int show_file(const char *path, const struct values *values, struct tide_
         tide_history_load(history, show.reader, err) == 0 &&
         tide_summary_make(history, &arena, &show.summary, err) == 0) {
         show.history = history;
-        if (values->json)
-            result = show_json(&show, err);
-        else
-            result = values->csv ? show_csv(&show, err) : show_text(&show, err);
+        result = show_all(&show, err);
     }
     tide_history_free(history);
     tide_reader_free(show.reader);
