@@ -72,10 +72,6 @@ static double weight(const struct tide_judged *j, double tree_peak)
     return (small ? 0 : kind) + by_subject[subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
 
-struct order {
-    double tree_peak;
-};
-
 static bool is_growing(const struct tide_judged *j)
 {
     return tide_verdict_grows(&j->verdict) && !is_said_elsewhere(j) && !tide_judged_is_evidence(j);
@@ -84,10 +80,10 @@ static bool is_growing(const struct tide_judged *j)
 static int worse_first(const void *a, const void *b, void *context)
 {
     const struct tide_judged *left = a, *right = b;
-    const struct order *order = context;
+    double tree_peak = *(const double *)context;
     bool both_grow = is_growing(left) && is_growing(right);
-    double l = both_grow ? rate_per_second(left) : weight(left, order->tree_peak),
-           r = both_grow ? rate_per_second(right) : weight(right, order->tree_peak);
+    double l = both_grow ? rate_per_second(left) : weight(left, tree_peak),
+           r = both_grow ? rate_per_second(right) : weight(right, tree_peak);
     return (l < r) - (l > r);
 }
 
@@ -127,11 +123,11 @@ static size_t answer_of(const struct tide_assessment *a, tide_speed *speed)
 
 void tide_assessing_rank(struct tide_assessment *a)
 {
-    struct order order = {0};
+    double tree_peak = 0;
     for (size_t i = 0; i < a->count; i++)
         if (a->judged[i].subject == TIDE_SUBJECT_TREE)
-            order.tree_peak = a->judged[i].verdict.peak;
-    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
+            tree_peak = a->judged[i].verdict.peak;
+    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &tree_peak);
     size_t answer = 0;
     if (is_growing(&a->judged[0]))
         answer = answer_of(a, floor_speed);
