@@ -31,9 +31,8 @@
 
 struct values {
     struct tide_track_config track; /* first: its rows are offsets in it */
-    int64_t frames;
-    const char *keys, *size;
-    bool dump;
+    struct tide_screen_config screen;
+    const char *size;
 };
 
 #define VIEW(field) offsetof(struct values, field)
@@ -43,12 +42,12 @@ static const struct tide_option options[] = {
     TIDE_TRACK_RECORDING,
     TIDE_TRACK_ITEMS,
     TIDE_TRACK_QUIET,
-    {0, "frames", TIDE_OPTION_COUNT, VIEW(frames), "N",
+    {0, "frames", TIDE_OPTION_COUNT, VIEW(screen.frames), "N",
      "for tests: draw N frames, then quit and stop the program that was started", NULL, 1, 1000000},
-    {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "TEXT",
+    {0, "keys", TIDE_OPTION_TEXT, VIEW(screen.keys), "TEXT",
      "for tests: press these keys, one per frame; other keys are written '<down>', '<enter>'", NULL, 0, 0},
     {0, "size", TIDE_OPTION_TEXT, VIEW(size), "COLSxROWS", "for tests: draw at this size", NULL, 0, 0},
-    {0, "dump", TIDE_OPTION_FLAG, VIEW(dump), NULL,
+    {0, "dump", TIDE_OPTION_FLAG, VIEW(screen.dump), NULL,
      "for tests: need no terminal, and print the last frame as plain text", NULL, 0, 0},
     {0},
 };
@@ -378,7 +377,7 @@ static void report(const struct tracker *tracker, const struct values *values, c
 {
     struct tide_track_outcome outcome = {0};
     snprintf(outcome.path, sizeof outcome.path, "%s", tracker->path);
-    if (values->dump || !is_large(tracker->path)) {
+    if (values->screen.dump || !is_large(tracker->path)) {
         tide_track_report(&outcome, values->track.quiet);
         return;
     }
@@ -482,13 +481,10 @@ static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *values = (const void *)call->values;
-    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN, NULL},
-                                        .frames = values->frames,
-                                        .keys = values->keys,
-                                        .dump = values->dump,
-                                        .out = stdout};
+    struct tide_screen_config screen = values->screen;
+    screen.out = stdout;
     if ((values->size && parse_size(values->size, &screen.columns, &screen.rows, err)) ||
-        check_keys(values->keys, err))
+        check_keys(screen.keys, err))
         return -1;
     int count = call->count;
     if (call->dashes == 0 && count > 0)
@@ -508,7 +504,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     return check_pid(call->operands[0], &pid, err) ? -1 : watch_tree(&screen, values, NULL, pid, err);
 }
 
-static const struct values usual = {.track = TIDE_TRACK_USUAL};
+static const struct values usual = {.track = TIDE_TRACK_USUAL, .screen.assess = {NAN, NAN, NAN, NULL}};
 
 const struct tide_command tide_command_watch = {
     .name = "watch",
