@@ -171,8 +171,9 @@ static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
     return tide_until(s->bucket_ns + 1, sizeof *s->bucket_ns, s->buckets, t_ns);
 }
 
-void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                        int64_t began, int64_t ended, double *low, double *high)
+/* Adds levels, lowest and highest of each bucket, to a series (which may be a sum of several). */
+static void add_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                       int64_t began, int64_t ended, double *low, double *high)
 {
     if (count == 0)
         return;
@@ -191,8 +192,9 @@ void tide_assessing_add(const struct tide_assessing *s, const struct tide_level 
     }
 }
 
-void tide_assessing_put(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
-                        double *low, double *high)
+/* The same of what is known only where it was read. */
+static void put_levels(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                       double *low, double *high)
 {
     for (size_t i = 0, b = 0; i < count; i++) {
         while (b + 1 < s->buckets && rows[i].t_ns >= s->bucket_ns[b + 1])
@@ -202,10 +204,11 @@ void tide_assessing_put(const struct tide_assessing *s, const struct tide_level 
     }
 }
 
-double *tide_assessing_nans(struct tide_arena *arena, size_t count)
+/* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
+static double *take_nans(struct tide_assessing *s)
 {
-    double *values = tide_arena_take(arena, count + 1, sizeof *values);
-    for (size_t i = 0; values && i < count; i++)
+    double *values = tide_arena_take(s->scratch, s->buckets + 1, sizeof *values);
+    for (size_t i = 0; values && i < s->buckets; i++)
         values[i] = NAN;
     return values;
 }
@@ -242,13 +245,12 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
 }
 
 /* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
-static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const double *low,
-                     const double *high, double **ret_x, double **ret_bytes, int **ret_phase,
-                     size_t *ret_moments)
+static size_t spread(struct tide_assessing *s, const double *low, const double *high, double **ret_x,
+                     double **ret_bytes, int **ret_phase, size_t *ret_moments)
 {
-    double *x = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *x);
-    double *bytes = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *bytes);
-    int *phase = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *phase);
+    double *x = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *x);
+    double *bytes = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *bytes);
+    int *phase = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *phase);
     if (!x || !bytes || !phase)
         return SIZE_MAX;
     size_t n = 0, moments = 0;
@@ -271,16 +273,16 @@ static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const d
     return n;
 }
 
-size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
-                             const struct tide_level *levels, size_t count, int64_t began_ns,
-                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments)
+size_t tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                             int64_t began_ns, int64_t ended_ns, double **ret_x, double **ret_bytes,
+                             size_t *ret_moments)
 {
-    double *low = tide_assessing_nans(arena, s->buckets), *high = tide_assessing_nans(arena, s->buckets);
+    double *low = take_nans(s), *high = take_nans(s);
     if (!low || !high)
         return SIZE_MAX;
-    tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
+    add_levels(s, levels, count, began_ns, ended_ns, low, high);
     int *phase;
-    return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
+    return spread(s, low, high, ret_x, ret_bytes, &phase, ret_moments);
 }
 
 /* Whether it was over long before the recording was, or took over from one of its role that was: then it had
@@ -371,7 +373,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     double *x, *bytes;
     int *phase;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    size_t moments, n = spread(s, s->scratch, low, high, &x, &bytes, &phase, &moments);
+    size_t moments, n = spread(s, low, high, &x, &bytes, &phase, &moments);
     if (n == SIZE_MAX)
         return tide_assessing_no_memory(s->err);
     size_t least =
@@ -405,8 +407,28 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     return 1;
 }
 
-int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
-                         struct tide_judged j)
+/* The same of levels. */
+static int judge_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged *j)
+{
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    double *low = take_nans(s), *high = take_nans(s);
+    int judged = -1;
+    if (!low || !high)
+        tide_assessing_no_memory(s->err);
+    else {
+        if (as_read)
+            put_levels(s, levels, count, low, high);
+        else
+            add_levels(s, levels, count, began_ns, ended_ns, low, high);
+        judged = judge_series(s, low, high, j);
+    }
+    tide_arena_rewind(s->scratch, mark);
+    return judged;
+}
+
+int tide_assessing_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                          int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged j)
 {
     if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
         return tide_err_set(s->err, "judging was stopped");
@@ -415,7 +437,7 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
         s->a->beyond++;
         return 0;
     }
-    int judged = judge_series(s, low, high, &j);
+    int judged = judge_levels(s, levels, count, began_ns, ended_ns, as_read, &j);
     if (judged > 0)
         s->a->judged[s->a->count++] = j;
     return judged < 0 ? -1 : 0;
@@ -463,19 +485,13 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
         own_pages && p->smaps_count ? p->smaps[p->smaps_count - 1].t_ns + 1 : tide_assessing_end(s, p);
     if (is_brief(s, p->row.began_ns, ended))
         return 0;
-    struct tide_arena *scratch = &s->a->private->scratch;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     size_t count;
     bool as_read = p->shares.alone && !own_pages;
     struct tide_level *levels =
-        as_read ? levels_as_read(scratch, p, &count) : levels_of(scratch, p, own_pages, &count);
-    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
-    if (!levels || !low || !high)
+        as_read ? levels_as_read(s->scratch, p, &count) : levels_of(s->scratch, p, own_pages, &count);
+    if (!levels)
         return tide_assessing_no_memory(s->err);
-    if (as_read)
-        tide_assessing_put(s, levels, count, low, high);
-    else
-        tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
     /* The last look may be at one that gives back its memory as it ends. */
     double now = count ? fmax(levels[count - 1].bytes, levels[count > 1 ? count - 2 : 0].bytes) : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
@@ -487,8 +503,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .python = tide_process_is_python(p),
                             .limit_bytes = tide_assessing_limit(s, now)};
     size_t before = s->a->count;
-    int status = tide_assessing_judge(s, low, high, j);
-    tide_arena_rewind(scratch, mark);
+    int status = tide_assessing_levels(s, levels, count, p->row.began_ns, ended, as_read, j);
+    tide_arena_rewind(s->scratch, mark);
     if (s->a->count > before)
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
     if (status == 0 && s->a->count > before && !own_pages)
@@ -701,20 +717,8 @@ int tide_assess_levels(struct tide_assessment *a, const struct tide_level *level
                        int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
                        struct tide_err *err)
 {
-    struct tide_assessing *s = &a->private->frame;
-    struct tide_arena *scratch = &a->private->scratch;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    s->err = err;
-    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
-    int judged = -1;
-    if (!low || !high)
-        tide_assessing_no_memory(err);
-    else {
-        tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
-        judged = judge_series(s, low, high, ret_judged);
-    }
-    tide_arena_rewind(scratch, mark);
-    return judged;
+    a->private->frame.err = err;
+    return judge_levels(&a->private->frame, levels, count, began_ns, ended_ns, false, ret_judged);
 }
 
 int64_t tide_assess_time_of(const struct tide_assessment *a, double x)

@@ -55,22 +55,11 @@ int64_t tide_assessing_time(const struct tide_assessing *s, double x);
 /* What a part of the tree may grow to before the whole tree hits its limit. */
 double tide_assessing_limit(const struct tide_assessing *s, double now);
 
-/* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
-double *tide_assessing_nans(struct tide_arena *arena, size_t count);
-
-/* Adds levels, lowest and highest of each bucket, to a series (which may be a sum of several). */
-void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                        int64_t began_ns, int64_t ended_ns, double *low, double *high);
-
-/* The same of what is read more rarely than the tree is looked at: it is known in the buckets in which it was
- * read, and not to have stayed in between. */
-void tide_assessing_put(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
-                        double *low, double *high);
-
-/* Judges the series given by lowest and highest per bucket and adds it to the assessment, unless it is too
- * short. -1: no memory. */
-int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
-                         struct tide_judged judged);
+/* Judges levels from began_ns to ended_ns and adds the series to the assessment, unless it is too short. -1:
+ * no memory. as_read: they are read more rarely than the tree is looked at, so that they are known in the
+ * buckets in which they were read, and not to have stayed in between. */
+int tide_assessing_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                          int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged judged);
 
 /* Judges gauges, shared memory and GPUs. -1: no memory. (gauges.c) */
 int tide_assessing_rows(struct tide_assessing *s);
@@ -86,11 +75,12 @@ void tide_assessing_explain_sums(struct tide_assessing *s);
 
 /*
  * A series of the axis from levels: lowest and, where it differs, highest of each bucket. x and bytes live in
- * the arena. Returns the number of points and through ret_moments that of places; SIZE_MAX without memory.
+ * the scratch arena. Returns the number of points and through ret_moments that of places; SIZE_MAX without
+ * memory.
  */
-size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
-                             const struct tide_level *levels, size_t count, int64_t began_ns,
-                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments);
+size_t tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                             int64_t began_ns, int64_t ended_ns, double **ret_x, double **ret_bytes,
+                             size_t *ret_moments);
 
 /* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
  * not. */

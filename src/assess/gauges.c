@@ -10,24 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of one gauge, or of one process on one GPU: a series by itself. */
-static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
-                      struct tide_judged j)
-{
-    struct tide_arena *scratch = s->scratch;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
-    if (!low || !high)
-        return tide_assessing_no_memory(s->err);
-    if (j.shared)
-        tide_assessing_put(s, rows, count, low, high);
-    else
-        tide_assessing_add(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
-    int status = tide_assessing_judge(s, low, high, j);
-    tide_arena_rewind(scratch, mark);
-    return status;
-}
-
 static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m)
 {
     return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
@@ -81,7 +63,7 @@ static int judge_gauges(struct tide_assessing *s)
             snprintf(j.name, sizeof j.name, "%s", TIDE_GAUGE_SHARED);
             j.limit_bytes = tide_assessing_limit(s, rows[first[name + 1] - 1].bytes);
         }
-        if (judge_rows(s, rows + first[name], count, j))
+        if (tide_assessing_levels(s, rows + first[name], count, 0, s->bucket_ns[s->buckets], j.shared, j))
             return -1;
     }
     return 0;
@@ -106,7 +88,7 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
         snprintf(who, sizeof who, "unidentified processes");
     snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
     size_t before = s->a->count;
-    if (judge_rows(s, rows, count, j))
+    if (tide_assessing_levels(s, rows, count, 0, s->bucket_ns[s->buckets], false, j))
         return -1;
     return s->a->count > before ? tide_assessing_tensors(s, &s->a->judged[before]) : 0;
 }

@@ -154,8 +154,8 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
         count--;
     for (size_t i = 0; i < count; i++)
         levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
-    size_t n = tide_assessing_series(s, s->scratch, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p),
-                                     &x, &bytes, &moments);
+    size_t n = tide_assessing_series(s, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p), &x, &bytes,
+                                     &moments);
     if (n == SIZE_MAX)
         return -1;
     bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);
@@ -305,8 +305,8 @@ int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
     int known = 0;
     struct tide_level *levels = tensor_levels(s, j->process, &any);
     if (levels && any) {
-        count = tide_assessing_series(s, s->scratch, levels, s->h->tick_count, levels[0].t_ns,
-                                      s->bucket_ns[s->buckets], &x, &bytes, &moments);
+        count = tide_assessing_series(s, levels, s->h->tick_count, levels[0].t_ns, s->bucket_ns[s->buckets],
+                                      &x, &bytes, &moments);
         input.live = input_of(s, x, bytes, count);
         known = count == SIZE_MAX ? tide_assessing_no_memory(s->err)
                                   : tide_retention_judge(&input, s->scratch, &retention, s->err);

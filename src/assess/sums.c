@@ -174,19 +174,14 @@ static int count_bytes(struct tide_assessing *s, struct sum *sum)
 
 static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
 {
-    double *low = tide_assessing_nans(s->scratch, s->buckets),
-           *high = tide_assessing_nans(s->scratch, s->buckets);
-    if (!low || !high)
+    size_t count = 0;
+    struct tide_level *levels = tide_arena_take(s->scratch, sum->looks + 1, sizeof *levels);
+    if (!levels)
         return tide_assessing_no_memory(s->err);
-    for (size_t i = 0, b = 0; i < sum->looks; i++) {
-        while (b + 1 < s->buckets && s->h->ticks[sum->from + i].t_ns >= s->bucket_ns[b + 1])
-            b++;
-        if (sum->alive[i] < 1)
-            continue;
-        low[b] = isnan(low[b]) ? sum->bytes[i] : fmin(low[b], sum->bytes[i]);
-        high[b] = isnan(high[b]) ? sum->bytes[i] : fmax(high[b], sum->bytes[i]);
-    }
-    return tide_assessing_judge(s, low, high, j);
+    for (size_t i = 0; i < sum->looks; i++)
+        if (sum->alive[i] >= 1)
+            levels[count++] = (struct tide_level){s->h->ticks[sum->from + i].t_ns, sum->bytes[i]};
+    return tide_assessing_levels(s, levels, count, 0, 0, true, j);
 }
 
 /* ---- the sums there are */
