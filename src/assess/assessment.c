@@ -244,15 +244,15 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
     return levels;
 }
 
-/* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
-static size_t spread(struct tide_assessing *s, const double *low, const double *high, double **ret_x,
-                     double **ret_bytes, int **ret_phase, size_t *ret_moments)
+/* Lowest and highest per bucket as points of the axis; at how many places. -1: no memory. */
+static int spread(struct tide_assessing *s, const double *low, const double *high,
+                  struct tide_judge_input *ret_input, size_t *ret_moments)
 {
     double *x = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *x);
     double *bytes = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *bytes);
     int *phase = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *phase);
     if (!x || !bytes || !phase)
-        return SIZE_MAX;
+        return tide_assessing_no_memory(s->err);
     size_t n = 0, moments = 0;
     for (size_t b = 0; b < s->buckets; b++) {
         if (isnan(low[b]) || isnan(s->bucket_x[b]))
@@ -266,23 +266,30 @@ static size_t spread(struct tide_assessing *s, const double *low, const double *
             bytes[n++] = (k == 0) == falls ? high[b] : low[b];
         }
     }
-    *ret_x = x;
-    *ret_bytes = bytes;
-    *ret_phase = phase;
     *ret_moments = moments;
-    return n;
+    *ret_input = (struct tide_judge_input){.x = x,
+                                           .bytes = bytes,
+                                           .count = n,
+                                           .x_is_steps = s->axis.is_steps,
+                                           .phase_of = phase,
+                                           .items = NAN,
+                                           .items_per_step = NAN,
+                                           .limit_bytes = NAN};
+    return 0;
 }
 
-size_t tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                             int64_t began_ns, int64_t ended_ns, double **ret_x, double **ret_bytes,
-                             size_t *ret_moments)
+int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                          int64_t began_ns, int64_t ended_ns, struct tide_judge_input *ret_series)
 {
+    size_t moments;
     double *low = take_nans(s), *high = take_nans(s);
     if (!low || !high)
-        return SIZE_MAX;
+        return tide_assessing_no_memory(s->err);
     add_levels(s, levels, count, began_ns, ended_ns, low, high);
-    int *phase;
-    return spread(s, low, high, ret_x, ret_bytes, &phase, ret_moments);
+    if (spread(s, low, high, ret_series, &moments))
+        return -1;
+    ret_series->phase_of = NULL;
+    return 0;
 }
 
 /* Whether it was over long before the recording was, or took over from one of its role that was: then it had
@@ -351,18 +358,17 @@ static void allow_for_start(const struct tide_assessing *s, struct tide_judged *
 }
 
 /* Puts what was judged where it lives as long as the assessment. */
-static int keep_series(struct tide_assessing *s, const double *x, const double *bytes, size_t count,
-                       struct tide_judged *j)
+static int keep_series(struct tide_assessing *s, const struct tide_judge_input *input, struct tide_judged *j)
 {
-    double *kept_x = tide_arena_take(s->arena, count + 1, sizeof *kept_x);
-    double *kept_bytes = tide_arena_take(s->arena, count + 1, sizeof *kept_bytes);
+    double *kept_x = tide_arena_take(s->arena, input->count + 1, sizeof *kept_x);
+    double *kept_bytes = tide_arena_take(s->arena, input->count + 1, sizeof *kept_bytes);
     if (!kept_x || !kept_bytes)
         return tide_assessing_no_memory(s->err);
-    memcpy(kept_x, x, count * sizeof *x);
-    memcpy(kept_bytes, bytes, count * sizeof *bytes);
+    memcpy(kept_x, input->x, input->count * sizeof *kept_x);
+    memcpy(kept_bytes, input->bytes, input->count * sizeof *kept_bytes);
     j->x = kept_x;
     j->bytes = kept_bytes;
-    j->count = count;
+    j->count = input->count;
     return 0;
 }
 
@@ -370,31 +376,25 @@ static int keep_series(struct tide_assessing *s, const double *x, const double *
 static int judge_series(struct tide_assessing *s, const double *low, const double *high,
                         struct tide_judged *j)
 {
-    double *x, *bytes;
-    int *phase;
+    struct tide_judge_input input;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    size_t moments, n = spread(s, low, high, &x, &bytes, &phase, &moments);
-    if (n == SIZE_MAX)
-        return tide_assessing_no_memory(s->err);
+    size_t moments;
+    if (spread(s, low, high, &input, &moments))
+        return -1;
     size_t least =
         j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* of the tree there is always an answer */
     if (moments < least) {
         tide_arena_rewind(s->scratch, mark);
         return 0;
     }
-    struct tide_judge_input input = {.x = x,
-                                     .bytes = bytes,
-                                     .count = n,
-                                     .x_is_steps = s->axis.is_steps,
-                                     .phase_of = phase,
-                                     .phases = s->spans,
-                                     .phase_count = s->span_count,
-                                     .epochs = s->epochs,
-                                     .epoch_count = s->epoch_count,
-                                     .items = s->a->items,
-                                     .items_per_step = s->a->items_per_step,
-                                     .limit_bytes = j->limit_bytes};
-    if (tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, x, bytes, n, j))
+    input.phases = s->spans;
+    input.phase_count = s->span_count;
+    input.epochs = s->epochs;
+    input.epoch_count = s->epoch_count;
+    input.items = s->a->items;
+    input.items_per_step = s->a->items_per_step;
+    input.limit_bytes = j->limit_bytes;
+    if (tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, &input, j))
         return -1;
     tide_arena_rewind(s->scratch, mark);
     allow_for_start(s, j);

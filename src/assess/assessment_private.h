@@ -73,14 +73,10 @@ double tide_assessing_own(const struct tide_assessing *s, size_t process,
  * they explain it, and retains, or fills what it has, if they do. */
 void tide_assessing_explain_sums(struct tide_assessing *s);
 
-/*
- * A series of the axis from levels: lowest and, where it differs, highest of each bucket. x and bytes live in
- * the scratch arena. Returns the number of points and through ret_moments that of places; SIZE_MAX without
- * memory.
- */
-size_t tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                             int64_t began_ns, int64_t ended_ns, double **ret_x, double **ret_bytes,
-                             size_t *ret_moments);
+/* A series of the axis from levels, as the judge takes it: lowest and, where it differs, highest of each
+ * bucket. It lives in the scratch arena. -1: no memory. */
+int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                          int64_t began_ns, int64_t ended_ns, struct tide_judge_input *ret_series);
 
 /* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
  * not. */

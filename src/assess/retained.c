@@ -126,40 +126,24 @@ static double managed_at(const struct tide_history *h, int64_t process, int64_t 
     return sum;
 }
 
-/* What is known of live memory on the axis, as the judge takes it. */
-static struct tide_judge_input input_of(const struct tide_assessing *s, const double *x, const double *bytes,
-                                        size_t count)
-{
-    return (struct tide_judge_input){.x = x,
-                                     .bytes = bytes,
-                                     .count = count,
-                                     .x_is_steps = s->axis.is_steps,
-                                     .items = NAN,
-                                     .items_per_step = NAN,
-                                     .limit_bytes = NAN};
-}
-
 /* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
 static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
                        const struct tide_verdict *v, struct tide_judge_input *ret_live)
 {
     struct tide_level *levels = tide_arena_take(s->scratch, p->heap_count + 1, sizeof *levels);
-    double *x, *bytes;
-    size_t moments, count = p->heap_count;
+    size_t count = p->heap_count;
     if (!levels)
-        return -1;
+        return tide_assessing_no_memory(s->err);
     /* The last look may be at one that gives back its memory as it ends. */
     size_t looks = p->row.ended_ns == TIDE_UNKNOWN ? 0 : tide_history_tick_from(s->h, p->row.ended_ns);
     while (looks > 0 && count > 1 && p->heap[count - 1].t_ns >= s->h->ticks[looks - 1].t_ns)
         count--;
     for (size_t i = 0; i < count; i++)
         levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
-    size_t n = tide_assessing_series(s, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p), &x, &bytes,
-                                     &moments);
-    if (n == SIZE_MAX)
+    if (tide_assessing_series(s, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p), ret_live))
         return -1;
-    bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);
-    *ret_live = input_of(s, x, bytes, late ? 0 : n);
+    if (ret_live->count && ret_live->x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x))
+        ret_live->count = 0;
     return 0;
 }
 
@@ -201,7 +185,7 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     struct tide_judge_input live;
     double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes;
     if (live_series(s, p, v, &live))
-        return tide_assessing_no_memory(s->err);
+        return -1;
     if (live.count == 0 || tide_judge(&live, s->scratch, v, s->err))
         return live.count == 0 ? 0 : -1;
     double samples = interval > 0 ? v->growth_bytes / interval : INFINITY;
@@ -241,7 +225,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         .verdict = v, .until_x = until(s, v), .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
-                    ? tide_assessing_no_memory(s->err)
+                    ? -1
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
     tide_arena_rewind(s->scratch, mark);
     if (known <= 0)
@@ -300,17 +284,13 @@ int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
         .verdict = &j->verdict, .until_x = until(s, &j->verdict), .kept_first = NAN, .kept_last = NAN};
     struct tide_retention retention;
     bool any = false;
-    double *x, *bytes;
-    size_t moments, count;
     int known = 0;
     struct tide_level *levels = tensor_levels(s, j->process, &any);
-    if (levels && any) {
-        count = tide_assessing_series(s, levels, s->h->tick_count, levels[0].t_ns, s->bucket_ns[s->buckets],
-                                      &x, &bytes, &moments);
-        input.live = input_of(s, x, bytes, count);
-        known = count == SIZE_MAX ? tide_assessing_no_memory(s->err)
-                                  : tide_retention_judge(&input, s->scratch, &retention, s->err);
-    }
+    if (levels && any)
+        known = tide_assessing_series(s, levels, s->h->tick_count, levels[0].t_ns, s->bucket_ns[s->buckets],
+                                      &input.live)
+                    ? -1
+                    : tide_retention_judge(&input, s->scratch, &retention, s->err);
     tide_arena_rewind(s->scratch, mark);
     if (!levels)
         return tide_assessing_no_memory(s->err);
