@@ -34,9 +34,9 @@ struct tide_option {
     enum tide_option_kind kind;
     size_t offset;       /* of the field in the struct of values */
     const char *arg;     /* how the value is called in the help: "SIZE"; NULL for a flag */
-    const char *help;    /* one sentence, no full stop */
     const char *choices; /* TIDE_OPTION_CHOICE: "a|b|c" */
     int64_t least, most; /* of numbers: the range that is accepted; most 0: no upper end */
+    const char *help;    /* one sentence, no full stop */
 };
 
 enum tide_option_flags {

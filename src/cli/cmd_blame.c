@@ -20,19 +20,18 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
-     "print one JSON document (schema tidemark.blame/1)", NULL, 0, 0},
-    {0, "by", TIDE_OPTION_CHOICE, offsetof(struct values, by), "ORDER",
-     "rank by growth, or by bytes held at the peak or at the end (default: by what the verdict is about)",
-     "growth|peak|end", 0, 0},
-    {0, "phase", TIDE_OPTION_TEXT, offsetof(struct values, phase), "NAME",
-     "rank by what is held during this phase beyond what was held before it", NULL, 0, 0},
-    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
-     "rank by growth between two steps, given after the file: FILE STEP STEP", NULL, 0, 0},
-    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N",
-     "show at most N culprits (default 5)", NULL, 1, 1000},
-    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
-     "show at most N frames of each stack (default 6; --json has all)", NULL, 1, 60},
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, NULL, 0, 0,
+     "print one JSON document (schema tidemark.blame/1)"},
+    {0, "by", TIDE_OPTION_CHOICE, offsetof(struct values, by), "ORDER", "growth|peak|end", 0, 0,
+     "rank by growth, or by bytes held at the peak or at the end (default: by what the verdict is about)"},
+    {0, "phase", TIDE_OPTION_TEXT, offsetof(struct values, phase), "NAME", NULL, 0, 0,
+     "rank by what is held during this phase beyond what was held before it"},
+    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL, NULL, 0, 0,
+     "rank by growth between two steps, given after the file: FILE STEP STEP"},
+    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N", NULL, 1, 1000,
+     "show at most N culprits (default 5)"},
+    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N", NULL, 1, 60,
+     "show at most N frames of each stack (default 6; --json has all)"},
     {0},
 };
 

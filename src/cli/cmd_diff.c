@@ -14,17 +14,16 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
-     "print one JSON document (schema tidemark.diff/1)", NULL, 0, 0},
-    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
-     "compare live memory at this step of both, at the peak of each, or at the end of each (default: the end, or the last step that both reached)",
-     NULL, 0, 0},
-    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
-     "compare two steps of one recording, given after the file: FILE STEP STEP", NULL, 0, 0},
-    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N",
-     "show at most N call sites and N roles (default 5)", NULL, 1, 100000},
-    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
-     "show at most N frames of each stack (default 6; --json has all)", NULL, 1, 60},
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, NULL, 0, 0,
+     "print one JSON document (schema tidemark.diff/1)"},
+    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT", NULL, 0, 0,
+     "compare live memory at this step of both, at the peak of each, or at the end of each (default: the end, or the last step that both reached)"},
+    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL, NULL, 0, 0,
+     "compare two steps of one recording, given after the file: FILE STEP STEP"},
+    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N", NULL, 1, 100000,
+     "show at most N call sites and N roles (default 5)"},
+    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N", NULL, 1, 60,
+     "show at most N frames of each stack (default 6; --json has all)"},
     {0},
 };
 

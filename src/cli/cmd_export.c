@@ -19,19 +19,16 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {'f', "format", TIDE_OPTION_CHOICE, offsetof(struct values, format), "FORMAT", "the format to write",
-     "pprof|speedscope|collapsed|chrome-trace|openmetrics|csv", 0, 0},
-    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, out), "FILE",
-     "write to this file instead of standard output", NULL, 0, 0},
-    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
-     "write the state at this step, at the peak of all call sites, or at the end of training (default); not for chrome-trace and csv",
-     NULL, 0, 0},
-    {0, "growth", TIDE_OPTION_FLAG, offsetof(struct values, growth), NULL,
-     "pprof, speedscope, collapsed: what was allocated in training and not freed, instead of what is live",
-     NULL, 0, 0},
-    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "ROWS",
-     "csv: memory of processes at each sample (default), of call sites at each change, or the marks",
-     "processes|sites|marks", 0, 0},
+    {'f', "format", TIDE_OPTION_CHOICE, offsetof(struct values, format), "FORMAT",
+     "pprof|speedscope|collapsed|chrome-trace|openmetrics|csv", 0, 0, "the format to write"},
+    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, out), "FILE", NULL, 0, 0,
+     "write to this file instead of standard output"},
+    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT", NULL, 0, 0,
+     "write the state at this step, at the peak of all call sites, or at the end of training (default); not for chrome-trace and csv"},
+    {0, "growth", TIDE_OPTION_FLAG, offsetof(struct values, growth), NULL, NULL, 0, 0,
+     "pprof, speedscope, collapsed: what was allocated in training and not freed, instead of what is live"},
+    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "ROWS", "processes|sites|marks", 0, 0,
+     "csv: memory of processes at each sample (default), of call sites at each change, or the marks"},
     {0},
 };
 

@@ -26,12 +26,12 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE",
-     "write the page to FILE; - is standard output (default: run.html beside run.tide)", NULL, 0, 0},
-    {0, "plan", TIDE_OPTION_TEXT, offsetof(struct values, plan), "FILE",
-     "show this plan beside the recording; 'tidemark plan --json' prints one", NULL, 0, 0},
-    {0, "force", TIDE_OPTION_FLAG, offsetof(struct values, force), NULL,
-     "overwrite a file that is not a page of tidemark", NULL, 0, 0},
+    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE", NULL, 0, 0,
+     "write the page to FILE; - is standard output (default: run.html beside run.tide)"},
+    {0, "plan", TIDE_OPTION_TEXT, offsetof(struct values, plan), "FILE", NULL, 0, 0,
+     "show this plan beside the recording; 'tidemark plan --json' prints one"},
+    {0, "force", TIDE_OPTION_FLAG, offsetof(struct values, force), NULL, NULL, 0, 0,
+     "overwrite a file that is not a page of tidemark"},
     {0},
 };
 

@@ -14,17 +14,14 @@ struct values {
 
 static const struct tide_option options[] = {
     TIDE_TRACK_OPTIONS,
-    {0, "heap", TIDE_OPTION_FLAG, offsetof(struct values, heap), NULL,
-     "also record which call stacks hold the memory; preloads a library into the command", NULL, 0, 0},
-    {0, "heap-interval", TIDE_OPTION_BYTES, TIDE_TRACK_OPTION(heap_interval_bytes), "SIZE",
-     "sample small allocations once every SIZE bytes on average (512Ki); implies --heap", NULL, 1,
-     INT64_C(1) << 40},
-    {0, "python-objects", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(python_objects), NULL,
-     "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "
-     "Python; implies --heap",
-     NULL, 0, 0},
-    {0, "no-census", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_census), NULL,
-     "with --heap, do not ask a PyTorch program who holds its tensors", NULL, 0, 0},
+    {0, "heap", TIDE_OPTION_FLAG, offsetof(struct values, heap), NULL, NULL, 0, 0,
+     "also record which call stacks hold the memory; preloads a library into the command"},
+    {0, "heap-interval", TIDE_OPTION_BYTES, TIDE_TRACK_OPTION(heap_interval_bytes), "SIZE", NULL, 1,
+     INT64_C(1) << 40, "sample small allocations once every SIZE bytes on average (512Ki); implies --heap"},
+    {0, "python-objects", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(python_objects), NULL, NULL, 0, 0,
+     "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure Python; implies --heap"},
+    {0, "no-census", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_census), NULL, NULL, 0, 0,
+     "with --heap, do not ask a PyTorch program who holds its tensors"},
     {0},
 };
 

@@ -22,12 +22,12 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
-     "print one JSON document (schema tidemark.show/1)", NULL, 0, 0},
-    {0, "csv", TIDE_OPTION_FLAG, offsetof(struct values, csv), NULL,
-     "print one table as CSV; without --what, the samples: one row per process and time", NULL, 0, 0},
-    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "TABLE", "print only this table",
-     "processes|phases|marks|peaks|ticks|samples|limits|gpu|heap|notes", 0, 0},
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, NULL, 0, 0,
+     "print one JSON document (schema tidemark.show/1)"},
+    {0, "csv", TIDE_OPTION_FLAG, offsetof(struct values, csv), NULL, NULL, 0, 0,
+     "print one table as CSV; without --what, the samples: one row per process and time"},
+    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "TABLE",
+     "processes|phases|marks|peaks|ticks|samples|limits|gpu|heap|notes", 0, 0, "print only this table"},
     {0},
 };
 

@@ -67,31 +67,29 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
 /* clang-format off */
 #define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_config, field)
 #define TIDE_TRACK_RECORDING                                                                                 \
-    {'o', "output", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(path), "FILE",                                       \
-     "write the recording to FILE, which must not exist yet", NULL, 0, 0},                                   \
-    {'i', "interval", TIDE_OPTION_DURATION, TIDE_TRACK_OPTION(interval_ns), "INTERVAL",                      \
-     "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},       \
-    {'l', "limit", TIDE_OPTION_SIZE, TIDE_TRACK_OPTION(limit_bytes), "SIZE",                                 \
-     "forecast when memory reaches SIZE, unless a lower limit applies", NULL, 1, TIDE_LARGEST},              \
-    {0, "step-regex", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(step_regex), "RE",                                 \
-     "find steps in the output with this extended regular expression; its first group is the number",        \
-     NULL, 0, 0}
+    {'o', "output", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(path), "FILE", NULL, 0, 0,                           \
+     "write the recording to FILE, which must not exist yet"},                                               \
+    {'i', "interval", TIDE_OPTION_DURATION, TIDE_TRACK_OPTION(interval_ns), "INTERVAL", NULL,                \
+     INT64_C(10000000), INT64_C(3600000000000), "look at the processes every INTERVAL (250ms)"},             \
+    {'l', "limit", TIDE_OPTION_SIZE, TIDE_TRACK_OPTION(limit_bytes), "SIZE", NULL, 1, TIDE_LARGEST,          \
+     "forecast when memory reaches SIZE, unless a lower limit applies"},                                     \
+    {0, "step-regex", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(step_regex), "RE", NULL, 0, 0,                     \
+     "find steps in the output with this extended regular expression; its first group is the number"}
 #define TIDE_TRACK_ITEMS                                                                                     \
-    {0, "items", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items), "N",                                           \
-     "the data set has N items; with --per-step, tidemark recognises one pass over it", NULL, 1,             \
-     TIDE_EXACT_MOST},                                                                                      \
-    {0, "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", "a step uses K items", NULL,  \
-     1, TIDE_EXACT_MOST}
+    {0, "items", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items), "N", NULL, 1, TIDE_EXACT_MOST,                 \
+     "the data set has N items; with --per-step, tidemark recognises one pass over it"},                     \
+    {0, "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", NULL, 1, TIDE_EXACT_MOST,     \
+     "a step uses K items"}
 #define TIDE_TRACK_QUIET                                                                                     \
-    {'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                         \
-     "print only the sentence of the verdict", NULL, 0, 0}
+    {'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL, NULL, 0, 0,                             \
+     "print only the sentence of the verdict"}
 #define TIDE_TRACK_OPTIONS                                                                                   \
     TIDE_TRACK_RECORDING,                                                                                    \
-    {0, "no-steps-from-output", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(ignore_output), NULL,                    \
-     "do not look for steps in what the program prints", NULL, 0, 0},                                        \
+    {0, "no-steps-from-output", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(ignore_output), NULL, NULL, 0, 0,        \
+     "do not look for steps in what the program prints"},                                                    \
     TIDE_TRACK_ITEMS,                                                                                        \
-    {0, "no-status", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_status), NULL,                                   \
-     "show no status line on a terminal", NULL, 0, 0},                                                       \
+    {0, "no-status", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_status), NULL, NULL, 0, 0,                       \
+     "show no status line on a terminal"},                                                                   \
     TIDE_TRACK_QUIET
 /* clang-format on */
 

@@ -17,16 +17,16 @@ struct values {
 };
 
 static const struct tide_option table[] = {
-    {'j', "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "JSON", NULL, 0, 0},
-    {'q', "quiet", TIDE_OPTION_FLAG, offsetof(struct values, quiet), NULL, "quiet", NULL, 0, 0},
-    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE", "file", NULL, 0, 0},
-    {0, "unit", TIDE_OPTION_CHOICE, offsetof(struct values, unit), "UNIT", "unit", "b|kb|mb", 0, 0},
-    {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit_bytes), "SIZE", "limit", NULL, 0, 0},
-    {0, "every", TIDE_OPTION_BYTES, offsetof(struct values, every_bytes), "SIZE", "every", NULL, 1, 1000000},
-    {'i', "interval", TIDE_OPTION_DURATION, offsetof(struct values, interval_ns), "TIME", "interval", NULL,
-     1000000, INT64_C(3600000000000)},
-    {0, "items", TIDE_OPTION_COUNT, offsetof(struct values, items), "N", "items", NULL, 1, 0},
-    {0, "ratio", TIDE_OPTION_REAL, offsetof(struct values, ratio), "R", "ratio", NULL, 0, 0},
+    {'j', "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, NULL, 0, 0, "JSON"},
+    {'q', "quiet", TIDE_OPTION_FLAG, offsetof(struct values, quiet), NULL, NULL, 0, 0, "quiet"},
+    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE", NULL, 0, 0, "file"},
+    {0, "unit", TIDE_OPTION_CHOICE, offsetof(struct values, unit), "UNIT", "b|kb|mb", 0, 0, "unit"},
+    {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit_bytes), "SIZE", NULL, 0, 0, "limit"},
+    {0, "every", TIDE_OPTION_BYTES, offsetof(struct values, every_bytes), "SIZE", NULL, 1, 1000000, "every"},
+    {'i', "interval", TIDE_OPTION_DURATION, offsetof(struct values, interval_ns), "TIME", NULL, 1000000,
+     INT64_C(3600000000000), "interval"},
+    {0, "items", TIDE_OPTION_COUNT, offsetof(struct values, items), "N", NULL, 1, 0, "items"},
+    {0, "ratio", TIDE_OPTION_REAL, offsetof(struct values, ratio), "R", NULL, 0, 0, "ratio"},
     {0},
 };
 
