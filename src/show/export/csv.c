@@ -30,21 +30,21 @@ static void put_sites(struct tide_table *table, const struct tide_summary *summa
         for (size_t k = 0; k < site->point_count; k++) {
             const struct tide_history_site_point *p = &site->points[k];
             union tide_cell cells[] = {
-                {.number = tide_summary_step(summary, p->t_ns)},
-                {.number = p->t_ns},
-                {.number = site->id},
-                {.number = site->process},
-                {.number = pid_of(h, site->process)},
+                {tide_summary_step(summary, p->t_ns)},
+                {p->t_ns},
+                {site->id},
+                {site->process},
+                {pid_of(h, site->process)},
                 {.text = tide_site_kind_name(site->kind)},
-                {.number = p->live_bytes},
-                {.number = p->live_blocks},
-                {.number = p->total_bytes},
-                {.number = p->total_blocks},
+                {p->live_bytes},
+                {p->live_blocks},
+                {p->total_bytes},
+                {p->total_blocks},
                 {.text = frame && frame->function[0] ? frame->function : NULL},
                 {.text = frame && frame->file[0] ? frame->file
                          : frame                 ? frame->module
                                                  : NULL},
-                {.number = frame ? frame->line : TIDE_UNKNOWN},
+                {frame ? frame->line : TIDE_UNKNOWN},
             };
             tide_table_row(table, cells);
         }
@@ -70,12 +70,12 @@ static void put_marks(struct tide_table *table, const struct tide_history *h)
         bool phase = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
         bool named = m->name >= 0 && (size_t)m->name < h->name_count;
         union tide_cell cells[] = {
-            {.number = m->t_ns},
-            {.number = m->process > 0 ? m->process : TIDE_UNKNOWN},
-            {.number = pid_of(h, m->process)},
+            {m->t_ns},
+            {m->process > 0 ? m->process : TIDE_UNKNOWN},
+            {pid_of(h, m->process)},
             {.text = kinds[m->kind]},
             {.text = sources[m->source]},
-            {.number = phase ? TIDE_UNKNOWN : m->number},
+            {phase ? TIDE_UNKNOWN : m->number},
             {.text = named ? h->names[m->name] : NULL},
         };
         tide_table_row(table, cells);

@@ -50,20 +50,20 @@ static void each_process(struct tide_table *table, const struct tide_history *hi
         const struct tide_history_smaps *smaps =
             process->smaps_count ? &process->smaps[process->smaps_count - 1] : NULL;
         union tide_cell cells[] = {
-            {.number = process->row.id},
-            {.number = process->row.pid},
-            {.number = process->row.parent ? process->row.parent : TIDE_UNKNOWN},
+            {process->row.id},
+            {process->row.pid},
+            {process->row.parent ? process->row.parent : TIDE_UNKNOWN},
             {.text = process->row.name},
             {.text = process->row.role},
             {.text = process->row.command},
-            {.number = process->row.began_ns},
-            {.number = process->row.ended_ns},
-            {.number = process->row.peak_rss_bytes},
-            {.number = first ? first->rss_bytes : TIDE_UNKNOWN},
-            {.number = last ? last->rss_bytes : TIDE_UNKNOWN},
-            {.number = last ? last->private_bytes : TIDE_UNKNOWN},
-            {.number = smaps ? smaps->pss_bytes : TIDE_UNKNOWN},
-            {.number = smaps ? smaps->uss_bytes : TIDE_UNKNOWN},
+            {process->row.began_ns},
+            {process->row.ended_ns},
+            {process->row.peak_rss_bytes},
+            {first ? first->rss_bytes : TIDE_UNKNOWN},
+            {last ? last->rss_bytes : TIDE_UNKNOWN},
+            {last ? last->private_bytes : TIDE_UNKNOWN},
+            {smaps ? smaps->pss_bytes : TIDE_UNKNOWN},
+            {smaps ? smaps->uss_bytes : TIDE_UNKNOWN},
         };
         tide_table_row(table, cells);
     }
@@ -101,14 +101,8 @@ void tide_tables_processes(struct tide_table *table, const struct tide_summary *
         const struct tide_summary_row *row = &summary->rows[i];
         name_row(row, name, sizeof name);
         union tide_cell cells[] = {
-            {.text = name},
-            {.number = row->began_ns},
-            {.number = row->lasted_ns},
-            {.number = row->peak_bytes},
-            {.number = row->first_bytes},
-            {.number = row->last_bytes},
-            {.number = row->pss_bytes},
-            {.number = row->uss_bytes},
+            {.text = name},     {row->began_ns},   {row->lasted_ns}, {row->peak_bytes},
+            {row->first_bytes}, {row->last_bytes}, {row->pss_bytes}, {row->uss_bytes},
         };
         tide_table_row(table, cells);
     }
@@ -132,13 +126,8 @@ void tide_tables_phases(struct tide_table *table, const struct tide_summary *sum
     for (size_t i = 0; i < summary->phase_count; i++) {
         const struct tide_summary_phase *phase = &summary->phases[i];
         union tide_cell cells[] = {
-            {.text = phase->name},
-            {.number = (int64_t)phase->count},
-            {.number = (int64_t)phase->unfinished},
-            {.number = phase->total_ns},
-            {.number = phase->longest_ns},
-            {.number = phase->peak_bytes},
-            {.number = phase->rise_bytes},
+            {.text = phase->name}, {(int64_t)phase->count}, {(int64_t)phase->unfinished}, {phase->total_ns},
+            {phase->longest_ns},   {phase->peak_bytes},     {phase->rise_bytes},
         };
         tide_table_row(table, cells);
     }
@@ -149,14 +138,8 @@ static void count_row(struct tide_table *table, const char *kind, const struct t
                       double rate)
 {
     union tide_cell cells[] = {
-        {.text = kind},
-        {.text = ""},
-        {.number = (int64_t)count->count},
-        {.number = count->first},
-        {.number = TIDE_UNKNOWN},
-        {.number = TIDE_UNKNOWN},
-        {.number = count->last},
-        {.real = rate},
+        {.text = kind}, {.text = ""},   {(int64_t)count->count}, {count->first},
+        {TIDE_UNKNOWN}, {TIDE_UNKNOWN}, {count->last},           {.real = rate},
     };
 
     if (count->count > 0)
@@ -192,14 +175,8 @@ void tide_tables_marks(struct tide_table *table, const struct tide_summary *summ
     for (size_t i = 0; i < summary->gauge_count; i++) {
         const struct tide_summary_gauge *gauge = &summary->gauges[i];
         union tide_cell cells[] = {
-            {.text = "gauge"},
-            {.text = gauge->name},
-            {.number = (int64_t)gauge->count},
-            {.number = gauge->first},
-            {.number = gauge->least},
-            {.number = gauge->most},
-            {.number = gauge->last},
-            {.real = NAN},
+            {.text = "gauge"}, {.text = gauge->name}, {(int64_t)gauge->count}, {gauge->first},
+            {gauge->least},    {gauge->most},         {gauge->last},           {.real = NAN},
         };
         tide_table_row(table, cells);
     }
@@ -247,9 +224,8 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
         union tide_cell cells[] = {
-            {.text = peaks[i].name},     {.number = peak->bytes},           {.number = peak->t_ns},
-            {.number = peak->step},      {.number = peak->processes},       {.text = peak->phase},
-            {.number = peak->rss_bytes}, {.number = peak->pss_known_bytes},
+            {.text = peaks[i].name}, {peak->bytes},         {peak->t_ns},      {peak->step},
+            {peak->processes},       {.text = peak->phase}, {peak->rss_bytes}, {peak->pss_known_bytes},
         };
         if (peak->bytes != TIDE_UNKNOWN)
             tide_table_row(table, cells);
@@ -280,11 +256,11 @@ void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summ
     for (size_t i = 0; i < summary->history->tick_count; i++) {
         const struct tide_tick *tick = &summary->history->ticks[i];
         union tide_cell cells[] = {
-            {.number = tick->t_ns},          {.number = tide_summary_step(summary, tick->t_ns)},
-            {.number = tick->processes},     {.number = tick->rss_bytes},
-            {.number = tick->counted_bytes}, {.number = tick->pss_known_bytes},
-            {.number = tick->cgroup_bytes},  {.number = tick->cgroup_peak_bytes},
-            {.number = tick->pressure_ppm},  {.number = tick->available_bytes},
+            {tick->t_ns},          {tide_summary_step(summary, tick->t_ns)},
+            {tick->processes},     {tick->rss_bytes},
+            {tick->counted_bytes}, {tick->pss_known_bytes},
+            {tick->cgroup_bytes},  {tick->cgroup_peak_bytes},
+            {tick->pressure_ppm},  {tick->available_bytes},
         };
         tide_table_row(table, cells);
     }
@@ -303,7 +279,7 @@ void tide_tables_limits(struct tide_table *table, const struct tide_summary *sum
     tide_table_begin(table, "limits", title, columns);
     for (size_t i = 0; i < summary->history->limit_count; i++) {
         const struct tide_limit *limit = &summary->history->limits[i];
-        union tide_cell cells[] = {{.number = limit->t_ns}, {.number = limit->bytes}, {.text = limit->name}};
+        union tide_cell cells[] = {{limit->t_ns}, {limit->bytes}, {.text = limit->name}};
         tide_table_row(table, cells);
     }
     tide_table_end(table);
@@ -320,7 +296,7 @@ void tide_tables_notes(struct tide_table *table, const struct tide_summary *summ
     tide_table_begin(table, "notes", title, columns);
     for (size_t i = 0; i < summary->history->note_count; i++) {
         const struct tide_note *note = &summary->history->notes[i];
-        union tide_cell cells[] = {{.number = note->t_ns}, {.text = note->text}};
+        union tide_cell cells[] = {{note->t_ns}, {.text = note->text}};
         tide_table_row(table, cells);
     }
     tide_table_end(table);
@@ -402,10 +378,10 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
             snprintf(user, sizeof user, "%.60s[%lld]", history->processes[uses[i].process - 1].row.name,
                      (long long)history->processes[uses[i].process - 1].row.pid);
         union tide_cell cells[] = {
-            {.number = uses[i].device},     {.text = device ? device->name : NULL},
-            {.number = uses[i].process},    {.text = user},
-            {.number = uses[i].peak_bytes}, {.number = uses[i].peak_ns},
-            {.number = uses[i].last_bytes}, {.number = device ? device->total_bytes : TIDE_UNKNOWN},
+            {uses[i].device},     {.text = device ? device->name : NULL},
+            {uses[i].process},    {.text = user},
+            {uses[i].peak_bytes}, {uses[i].peak_ns},
+            {uses[i].last_bytes}, {device ? device->total_bytes : TIDE_UNKNOWN},
         };
         tide_table_row(table, cells);
     }
@@ -446,13 +422,13 @@ void tide_tables_heap(struct tide_table *table, const struct tide_summary *summa
         }
         snprintf(name, sizeof name, "%.60s[%lld]", process->row.name, (long long)process->row.pid);
         union tide_cell cells[] = {
-            {.number = process->row.id},
+            {process->row.id},
             {.text = name},
-            {.number = most},
-            {.number = last ? last->live_bytes : TIDE_UNKNOWN},
-            {.number = asked ? asked->free_bytes : TIDE_UNKNOWN},
-            {.number = asked ? asked->free_blocks : TIDE_UNKNOWN},
-            {.number = asked ? asked->top_bytes : TIDE_UNKNOWN},
+            {most},
+            {last ? last->live_bytes : TIDE_UNKNOWN},
+            {asked ? asked->free_bytes : TIDE_UNKNOWN},
+            {asked ? asked->free_blocks : TIDE_UNKNOWN},
+            {asked ? asked->top_bytes : TIDE_UNKNOWN},
             {.text = status->state},
         };
         tide_table_row(table, cells);
@@ -497,20 +473,20 @@ static void write_look(struct roll *roll, const struct tide_tick *tick)
             continue;
         roll->alive[kept++] = roll->alive[i];
         union tide_cell cells[] = {
-            {.number = step},
-            {.number = tick->t_ns},
-            {.number = process->id},
-            {.number = process->pid},
+            {step},
+            {tick->t_ns},
+            {process->id},
+            {process->pid},
             {.text = process->name},
-            {.number = rss_of(sample)},
-            {.number = sample->anon_bytes},
-            {.number = sample->file_bytes},
-            {.number = sample->shmem_bytes},
-            {.number = sample->swap_bytes},
-            {.number = sample->huge_bytes},
-            {.number = sample->threads},
-            {.number = sample->asked_bytes},
-            {.number = sample->mapped_bytes},
+            {rss_of(sample)},
+            {sample->anon_bytes},
+            {sample->file_bytes},
+            {sample->shmem_bytes},
+            {sample->swap_bytes},
+            {sample->huge_bytes},
+            {sample->threads},
+            {sample->asked_bytes},
+            {sample->mapped_bytes},
         };
         tide_table_row(roll->table, cells);
     }

@@ -33,10 +33,11 @@ struct tide_column {
     enum tide_cell_kind kind;
 };
 
-/* Of the kind its column says. TIDE_UNKNOWN, NAN and NULL are "unknown": "-", nothing, null. */
+/* Of the kind its column says: a number, unless another is named. TIDE_UNKNOWN, NAN and NULL are "unknown":
+ * "-", nothing, null. */
 union tide_cell {
-    const char *text;
     int64_t number;
+    const char *text;
     double real;
 };
 
