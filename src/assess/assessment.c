@@ -267,14 +267,9 @@ static int spread(struct tide_assessing *s, const double *low, const double *hig
         }
     }
     *ret_moments = moments;
-    *ret_input = (struct tide_judge_input){.x = x,
-                                           .bytes = bytes,
-                                           .count = n,
-                                           .x_is_steps = s->axis.is_steps,
-                                           .phase_of = phase,
-                                           .items = NAN,
-                                           .items_per_step = NAN,
-                                           .limit_bytes = NAN};
+    *ret_input = (struct tide_judge_input){
+        .x = x, .bytes = bytes, .count = n, .x_is_steps = s->axis.is_steps, .phase_of = phase};
+    ret_input->items = ret_input->items_per_step = ret_input->limit_bytes = NAN;
     return 0;
 }
 

@@ -212,14 +212,10 @@ static void fill_culprit(const struct tide_blaming *g, const struct candidate *f
     const struct tide_history_site *site = &g->h->sites[from->site];
     *c = (struct tide_culprit){.site = site,
                                .process = site->process,
-                               .bytes_per_x = NAN,
-                               .blocks_per_x = NAN,
-                               .share = NAN,
                                .bytes = from->bytes,
                                .blocks = from->blocks,
-                               .freed_share = NAN,
-                               .factor = NAN,
                                .samples = INFINITY};
+    c->bytes_per_x = c->blocks_per_x = c->share = c->freed_share = c->factor = NAN;
     tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
     const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
                                          *last = tide_moment_point(site, g->to_ns);

@@ -180,12 +180,8 @@ static int fill_row(const struct tide_summary *summary, const struct node *node,
                                      .name = node->count > 1 ? first->role : first->name,
                                      .began_ns = first->began_ns,
                                      .ended_ns = first->ended_ns,
-                                     .peak_bytes = first->peak_rss_bytes,
-                                     .first_bytes = TIDE_UNKNOWN,
-                                     .last_bytes = TIDE_UNKNOWN,
-                                     .pss_bytes = TIDE_UNKNOWN,
-                                     .uss_bytes = TIDE_UNKNOWN,
-                                     .lasted_ns = TIDE_UNKNOWN};
+                                     .peak_bytes = first->peak_rss_bytes};
+    row->first_bytes = row->last_bytes = row->pss_bytes = row->uss_bytes = row->lasted_ns = TIDE_UNKNOWN;
     if (node->count > 1 && peak_of_members(summary, node, &peak_ns, &row->peak_bytes) != 0)
         return -1;
     for (size_t i = 0; i < node->count; i++) {

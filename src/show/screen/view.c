@@ -94,13 +94,10 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
         snprintf(out, size, "ended, status %" PRId64, model->history->exit_status);
         return model->history->exit_status ? TIDE_STYLE_BAD : TIDE_STYLE_GOOD;
     }
-    if (model->history->ended_ns != TIDE_UNKNOWN) {
-        snprintf(out, size, "ended");
-        return TIDE_STYLE_DIM;
-    }
-    if (model->program_ended) {
-        snprintf(out, size, "cut off");
-        return TIDE_STYLE_DOUBT;
+    bool ended = model->history->ended_ns != TIDE_UNKNOWN;
+    if (ended || model->program_ended) {
+        snprintf(out, size, "%s", ended ? "ended" : "cut off");
+        return ended ? TIDE_STYLE_DIM : TIDE_STYLE_DOUBT;
     }
     if (model->silent_ns > 0) {
         snprintf(out, size, "no sample for %s", clock_text(model->silent_ns, a));

@@ -233,12 +233,8 @@ static struct tide_row *new_row(struct tide_model *model)
     if (TIDE_GROW(model->rows, model->row_capacity, model->row_count + 1, ROWS_MOST))
         return NULL;
     struct tide_row *row = &model->rows[model->row_count++];
-    *row = (struct tide_row){.rss = TIDE_UNKNOWN,
-                             .peak = TIDE_UNKNOWN,
-                             .pss = TIDE_UNKNOWN,
-                             .uss = TIDE_UNKNOWN,
-                             .threads = TIDE_UNKNOWN,
-                             .gpu = TIDE_UNKNOWN};
+    *row = (struct tide_row){0};
+    row->rss = row->peak = row->pss = row->uss = row->threads = row->gpu = TIDE_UNKNOWN;
     return row;
 }
 

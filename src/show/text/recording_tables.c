@@ -202,12 +202,8 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
         {"step", "STEP", 9, COUNT},     {"processes", "PROCS", 6, COUNT},  {"phase", "PHASE", -13, TEXT},
         {"rss_bytes", "", 0, BYTES},    {"pss_known_bytes", "", 0, BYTES}, {NULL, NULL, 0, TEXT},
     };
-    const struct tide_summary_peak kernel = {.bytes = summary->history->kernel_peak_bytes,
-                                             .t_ns = TIDE_UNKNOWN,
-                                             .processes = TIDE_UNKNOWN,
-                                             .rss_bytes = TIDE_UNKNOWN,
-                                             .pss_known_bytes = TIDE_UNKNOWN,
-                                             .step = TIDE_UNKNOWN};
+    struct tide_summary_peak kernel = {.bytes = summary->history->kernel_peak_bytes};
+    kernel.t_ns = kernel.processes = kernel.rss_bytes = kernel.pss_known_bytes = kernel.step = TIDE_UNKNOWN;
     const struct {
         const char *name;
         const struct tide_summary_peak *peak;
