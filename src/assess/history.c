@@ -649,12 +649,9 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
     result = tide_reader_each_process(reader, on_process, &load, err);
     if (mend_parents(history, result == 0 ? err : NULL) != 0)
         result = -1;
-    if (result == 0)
-        result = tide_siblings_number(history, err);
-    if (result == 0)
-        result = load_lists(&load, reader);
-    if (result == 0)
-        result = tide_history_heap_load(&load, reader);
+    if (result == 0 && (tide_siblings_number(history, err) || load_lists(&load, reader) ||
+                        tide_history_heap_load(&load, reader)))
+        result = -1;
     if (result == 0)
         result = load_pieces(&load, reader, until_ns, load_window);
     if (result == 0)

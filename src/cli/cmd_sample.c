@@ -285,13 +285,11 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
 {
     struct talk t = {.values = v, .stream.escapes = isatty(STDOUT_FILENO)};
     tide_buf_init(&t.text, MOST_JSON_BYTES);
-    int status = tide_sample_rule_check(&v->rule, err);
-    if (!status)
-        status = find_model(&t.model, dir, err);
-    if (!status)
-        status = read_prompt(&t, err);
-    if (!status)
-        status = load_model(&t.model, strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16, err);
+    enum tide_dtype dtype = strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
+    int status = tide_sample_rule_check(&v->rule, err) || find_model(&t.model, dir, err) ||
+                         read_prompt(&t, err) || load_model(&t.model, dtype, err)
+                     ? -1
+                     : 0;
     if (!status) {
         status = generate(&t, err);
         if (!v->json)

@@ -599,9 +599,7 @@ static void *view(void *argument)
 {
     struct screen *screen = argument;
     struct tide_err err = {0};
-    int bad = fit(screen, &err);
-    if (!bad)
-        bad = run_on_terminal(screen, &err);
+    int bad = fit(screen, &err) || run_on_terminal(screen, &err);
     tide_door_end(screen->door, how_it_ended(screen), bad ? &err : NULL);
     screen_free(screen);
     return NULL;

@@ -315,13 +315,12 @@ static void draw_help_pane(struct tide_view *view, int top, int rows)
         tide_cells_text(cells, row, column + 13, width - 14, TIDE_STYLE_PLAIN, help->help);
     }
     int row = top + 2 + (int)lines;
-    if (row + 1 < top + rows) {
+    if (row + 1 < top + rows)
         tide_cells_wrap(
             cells, row, 1, cells->columns - 2, top + rows - row, 0, TIDE_STYLE_DIM,
             "The solid body of the chart is the floor: the level memory returns to. Dots above it are "
             "spikes. FLOOR/STEP says by how much a floor grows. RSS counts a shared page in every "
             "process, PSS counts it once.");
-    }
 }
 
 void tide_view_question(struct tide_cells *cells)

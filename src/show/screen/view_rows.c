@@ -161,10 +161,9 @@ static bool visible(const struct tide_model *model, int64_t id)
 static size_t collect(struct tide_model *model)
 {
     size_t count = 0;
-    for (size_t i = 0; i < model->history->process_count; i++) {
+    for (size_t i = 0; i < model->history->process_count; i++)
         if (visible(model, (int64_t)i + 1))
             model->members[count++] = (int64_t)i + 1;
-    }
     if (count > 1)
         qsort_r(model->members, count, sizeof *model->members, compare_members, model);
     return count;
