@@ -12,7 +12,6 @@
 #include "assess/axis.h"
 #include "assess/history.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -13,7 +13,6 @@
 
 #include "assess/assessment.h"
 #include "assess/healthy.h"
-#include "base/buf.h"
 
 enum tide_blame_by {
     TIDE_BLAME_VERDICT, /* what the verdict is about: one of the next two */

@@ -13,8 +13,6 @@
 #include "assess/history.h"
 #include "assess/phases.h"
 
-#include <stddef.h>
-
 enum tide_death_cause { TIDE_DEATH_NONE, TIDE_DEATH_OOM, TIDE_DEATH_SIGNAL };
 
 struct tide_death {

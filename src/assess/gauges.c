@@ -7,7 +7,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m)

@@ -7,7 +7,6 @@
  * a third of the run was over.
  */
 #include "assess/blame_private.h"
-#include "assess/moment.h"
 #include "assess/stacks.h"
 #include "base/map.h"
 

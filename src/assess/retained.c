@@ -9,7 +9,6 @@
 #include "judge/thresholds.h"
 
 #include <math.h>
-#include <string.h>
 
 #define PAGE 4096.0
 

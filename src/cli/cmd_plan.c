@@ -9,7 +9,6 @@
 #include "plan/plan_text.h"
 #include "show/text/against_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct values {

@@ -13,7 +13,6 @@
 #include "show/report/report.h"
 
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>

@@ -15,7 +15,6 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 const struct tide_command *const tide_commands[] = {
     &tide_command_run,    &tide_command_attach,     &tide_command_watch,

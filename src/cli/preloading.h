@@ -16,7 +16,6 @@
 #include "base/err.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { TIDE_PRELOADING_SETTINGS = 5 };

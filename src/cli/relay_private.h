@@ -21,7 +21,6 @@
 #include "cli/relay_tap.h"
 #include "cli/status_line.h"
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 enum {

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/infile.h"
 #include "base/text.h"
-#include "cli/command.h"
 #include "cli/preloading.h"
 #include "cli/recname.h"
 #include "cli/terminal.h"

@@ -13,7 +13,6 @@
 #define TIDE_CELLS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -6,7 +6,6 @@
 #include "term/keys.h"
 
 #include <curses.h>
-#include <errno.h>
 #include <langinfo.h>
 #include <poll.h>
 #include <signal.h>

@@ -14,8 +14,6 @@
 #include "base/proto.h"
 #include "base/text.h"
 
-#include <stdlib.h>
-
 enum {
     MOST_ENTRIES = 1 << 22,
     PAGE = 4096,

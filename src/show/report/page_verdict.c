@@ -1,7 +1,6 @@
 /*
  * page_verdict.c - the parts of a page that are read first: the verdict with its evidence, and the culprits.
  */
-#include "assess/healthy.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"

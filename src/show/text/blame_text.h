@@ -5,6 +5,7 @@
 #define TIDE_BLAME_TEXT_H
 
 #include "assess/blame.h"
+#include "base/buf.h"
 
 #include <stdio.h>
 

@@ -9,8 +9,6 @@
 #include "assess/summary.h"
 #include "show/text/table_writer.h"
 
-#include <stdbool.h>
-
 /* Text: the tree, indented, roles of many members as one row. CSV, JSON: every process. */
 void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title);
 void tide_tables_phases(struct tide_table *table, const struct tide_summary *summary, const char *title);
