@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OVERVIEW_ROWS = 30, SUMMARY_BYTES = 1 << 30 };
+enum { OVERVIEW_ROWS = 30, SUMMARY_BYTES = 1 << 30, DATE_TEXT = 40 };
 
 struct values {
     bool json, csv;
@@ -60,28 +60,27 @@ enum { TABLE_COUNT = sizeof TABLES / sizeof *TABLES };
 
 /* --- the beginning ------------------------------------------------------------------------------------- */
 
-/* "2026-11-15 07:12:00", local time; "" when unknown. */
-static const char *date_text(int64_t wall_s, char *out, size_t size)
+/* Local time for people, "2026-11-15 07:12:00"; UTC for programs, "2026-11-15T06:12:00Z". False: not known.
+ */
+static bool date_text(int64_t wall_s, bool utc, char out[static DATE_TEXT])
 {
     time_t seconds = (time_t)wall_s;
     struct tm parts;
 
-    if (wall_s == TIDE_UNKNOWN || !localtime_r(&seconds, &parts) ||
-        strftime(out, size, "%Y-%m-%d %H:%M:%S", &parts) == 0)
-        out[0] = '\0';
-    return out;
+    return wall_s != TIDE_UNKNOWN && (utc ? gmtime_r : localtime_r)(&seconds, &parts) &&
+           strftime(out, DATE_TEXT, utc ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &parts) > 0;
 }
 
 static void print_head(struct show *show)
 {
     const struct tide_history *history = show->history;
-    char date[40], ending[64];
+    char date[DATE_TEXT], ending[64];
 
     printf("%s\n", TIDE_SHOWN(show->path, 70));
     printf("  command  %s\n", TIDE_SHOWN(history->command, 68));
-    date_text(history->started_wall_s, date, sizeof date);
+    bool dated = date_text(history->started_wall_s, false, date);
     tide_summary_ending(history, ending, sizeof ending);
-    printf("  started  %s, lasted %s\n", *date ? date : "at an unknown time",
+    printf("  started  %s, lasted %s\n", dated ? date : "at an unknown time",
            TIDE_DURATION((double)show->summary.last_ns / TIDE_NS_PER_S));
     printf("  ended    %s\n", ending);
     printf("  looks    %s", TIDE_COUNT((double)history->tick_count));
@@ -97,18 +96,14 @@ static void print_head(struct show *show)
 static void json_head(struct show *show, struct tide_json *json)
 {
     const struct tide_history *history = show->history;
-    char date[40];
-    time_t seconds = (time_t)history->started_wall_s;
-    struct tm parts;
+    char date[DATE_TEXT];
 
     tide_json_document(json, stdout, false, "tidemark.show/1");
     tide_json_text(json, "file", show->path);
     tide_json_text(json, "command", history->command);
     tide_json_text(json, "host", tide_reader_meta_text(show->reader, TIDE_META_HOST));
     tide_json_text(json, "tool", tide_reader_meta_text(show->reader, TIDE_META_TOOL));
-    bool dated = history->started_wall_s != TIDE_UNKNOWN && gmtime_r(&seconds, &parts) &&
-                 strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts) > 0;
-    tide_json_text(json, "started", dated ? date : NULL);
+    tide_json_text(json, "started", date_text(history->started_wall_s, true, date) ? date : NULL);
     tide_json_real(json, "lasted_s", (double)show->summary.last_ns / TIDE_NS_PER_S);
     tide_json_bool(json, "clean_end", history->ended_ns != TIDE_UNKNOWN);
     tide_json_whole(json, "exit_status",
