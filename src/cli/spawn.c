@@ -161,19 +161,18 @@ static bool is_in_path(const char *program)
     return false;
 }
 
-static int describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
+static void describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
 {
     if (why == EACCES && !strchr(program, '/') && !is_in_path(program))
         why = ENOENT;
     const char *shown = TIDE_SHOWN(program, 256);
     *ret_exit = why == ENOENT || why == ENOTDIR ? 127 : why == EAGAIN || why == ENOMEM ? 2 : 126;
-    if (why == ENOENT && !strchr(program, '/')) {
-        tide_err_set(err, "cannot run '%s': command not found", shown);
-        return tide_err_hint(err, "it is neither a path nor in PATH");
-    }
-    tide_err_set(err, "cannot run '%s': %s", shown, strerror(why));
-    return why == EACCES ? tide_err_hint(err, "make it executable with 'chmod +x', or name its interpreter")
-                         : -1;
+    bool unknown = why == ENOENT && !strchr(program, '/');
+    tide_err_set(err, "cannot run '%s': %s", shown, unknown ? "command not found" : strerror(why));
+    if (unknown)
+        tide_err_hint(err, "it is neither a path nor in PATH");
+    if (why == EACCES)
+        tide_err_hint(err, "make it executable with 'chmod +x', or name its interpreter");
 }
 
 /* Makes count pipes, all closed on exec. */

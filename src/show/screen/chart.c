@@ -252,7 +252,7 @@ static void draw_limit(const struct scale *scale, struct tide_cells *cells, int 
     tide_cells_text(cells, row, LABEL_COLUMNS + 2, 7, TIDE_STYLE_LIMIT, " limit ");
 }
 
-static char *x_text(const struct tide_model *model, double x, bool with_unit, char out[static 48])
+static void x_text(const struct tide_model *model, double x, bool with_unit, char out[static 48])
 {
     if (tide_model_steps_shown(model))
         snprintf(out, 48, "%s%s", with_unit ? "step " : "", TIDE_COUNT(x));
@@ -260,7 +260,6 @@ static char *x_text(const struct tide_model *model, double x, bool with_unit, ch
         snprintf(out, 48, "%.2f s", x);
     else
         snprintf(out, 48, "%lld:%02d:%02d", (long long)(x / 3600), (int)fmod(x / 60, 60), (int)fmod(x, 60));
-    return out;
 }
 
 static void draw_axis(const struct tide_model *model, struct tide_cells *cells, int row, int columns)
