@@ -23,11 +23,6 @@ bool tide_relay_has_status_line(const struct tide_relay *relay)
     return relay->has_status;
 }
 
-int tide_relay_terminal(const struct tide_relay *relay)
-{
-    return relay->owns_terminal ? STDIN_FILENO : -1;
-}
-
 int64_t tide_relay_pid(const struct tide_relay *relay)
 {
     return relay->pid;

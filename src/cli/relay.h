@@ -53,8 +53,6 @@ bool tide_relay_owns_terminal(const struct tide_relay *relay);
 bool tide_relay_has_status_line(const struct tide_relay *relay);
 /* Whether stderr is a terminal that can show a status line. */
 bool tide_relay_wants_status_line(void);
-/* The descriptor of the user's terminal, -1 when the relay does not own it. */
-int tide_relay_terminal(const struct tide_relay *relay);
 
 /* The relay's process and its deputy's, 0 when there is none. */
 int64_t tide_relay_pid(const struct tide_relay *relay);

@@ -77,10 +77,10 @@ static void wait_until_watched(int hold)
 }
 
 /* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
-static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
+static _Noreturn void keep(pid_t child, int events, int hold)
 {
-    prctl(PR_SET_NAME, "terminal-keeper"); /* not called tidemark: see relay_process.c */
-    int kept[] = {events, hold, terminal};
+    prctl(PR_SET_NAME, "terminal-keeper");     /* not called tidemark: see relay_process.c */
+    int kept[] = {events, hold, STDIN_FILENO}; /* the user's terminal */
     tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
     sigset_t all;
     sigfillset(&all);
@@ -143,7 +143,7 @@ static _Noreturn void start_keeper(char **argv, char **environment, struct tide_
     ssize_t sent = write(report, &said, sizeof said);
     if (said.pid < 0 || sent != sizeof said)
         _exit(1);
-    keep(said.pid, events, tide_relay_keeper_end(relay), tide_relay_terminal(relay));
+    keep(said.pid, events, tide_relay_keeper_end(relay));
 }
 
 /* Whether PATH has a file of that name: execvp says EACCES also when a folder of PATH may not be searched. */
