@@ -26,6 +26,12 @@ enum { TIDE_READER_TEXT = 64 * 1024 };
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err);
 void tide_reader_free(struct tide_reader *reader);
 
+/* The same of a database that is open, which it takes over, also on failure: for fuzzing, which has databases
+ * in memory. name is what error sentences call it. */
+struct sqlite3;
+int tide_reader_adopt(struct sqlite3 *db, const char *name, struct tide_reader **ret_reader,
+                      struct tide_err *err);
+
 /* Whether the first bytes of the file say that it is a SQLite database; -1 with a sentence when it cannot be
  * read. */
 int tide_reader_is_recording(const char *path, struct tide_err *err);

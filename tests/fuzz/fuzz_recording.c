@@ -10,7 +10,7 @@
 #include "assess/history.h"
 #include "assess/summary.h"
 #include "base/check.h"
-#include "record/reader_private.h"
+#include "record/reader.h"
 #include "record/schema.h"
 #include "show/export/export.h"
 #include "show/report/report.h"
