@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/infile.h"
 #include "base/text.h"
-#include "record/schema_row.h"
+#include "record/schema.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * schema.h - the recording, described once: which table has which columns, of what type, where they are in
- * the structs of record.h, and since which version. SQL, binding (schema_row.h), reading and the copies of
- * rows that wait (pending.h) follow from this; docs/RECORDING.md explains it to users, and a test holds it to
+ * the structs of record.h, and since which version. SQL, binding, reading and the copies of rows that
+ * wait (pending.h) follow from this; docs/RECORDING.md explains it to users, and a test holds it to
  * this.
  *
  * To add a column: the member in record.h, its line in schema.c with the next TIDE_RECORD_VERSION, and the
@@ -13,8 +13,9 @@
 #ifndef TIDE_SCHEMA_H
 #define TIDE_SCHEMA_H
 
+#include "record/record.h"
+
 #include <sqlite3.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,16 +39,6 @@ enum tide_schema_type {
     TIDE_TYPE_ANYTHING, /* struct tide_meta_value: text or TIDE_TYPE_SIZE */
     TIDE_TYPES
 };
-
-/* What a number of a type may be. */
-struct tide_schema_range {
-    int64_t least, most;
-    int64_t null; /* that NULL stands for, or TIDE_SCHEMA_NEVER */
-};
-
-#define TIDE_SCHEMA_NEVER INT64_MIN
-
-extern const struct tide_schema_range tide_schema_ranges[TIDE_TYPES];
 
 struct tide_schema_column {
     const char *name;
@@ -101,5 +92,18 @@ void tide_schema_insert(enum tide_schema table, size_t rows, char ret_sql[TIDE_S
 /* Gives the rows of a recording of that version whose key (its first column) is over ?1: SQLite's number
  * where that is the key, then all columns, NULL for those that the version does not have. */
 void tide_schema_select(enum tide_schema table, int64_t version, char ret_sql[TIDE_SCHEMA_SQL]);
+
+/* Binds a row to the parameters after the first `before`. Texts are borrowed until the statement has run;
+ * what is longer than TIDE_READER_TEXT is cut. */
+void tide_schema_bind(const struct tide_schema_table *table, const void *row, sqlite3_stmt *statement,
+                      size_t before);
+
+/* Reads a row from the columns after the first `before`, or says that a value cannot be. Texts are borrowed
+ * until the next step. */
+bool tide_schema_read(const struct tide_schema_table *table, sqlite3_stmt *statement, size_t before,
+                      void *ret_row);
+
+/* The same with a value of TIDE_TYPE_ANYTHING, which no row that is read as a whole has. */
+bool tide_schema_read_value(sqlite3_stmt *statement, int column, struct tide_meta_value *ret_value);
 
 #endif

@@ -14,7 +14,7 @@
  */
 #include "record/writer.h"
 #include "record/pending.h"
-#include "record/schema_row.h"
+#include "record/schema.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
