@@ -46,16 +46,13 @@ int tide_channel_new(struct tide_descriptors *descriptors, struct tide_channel *
                      struct tide_err *err)
 {
     struct tide_channel *channel = calloc(1, sizeof *channel);
-    if (!channel)
+    if (!channel || !(channel->scratch = tide_ring_scratch_new())) {
+        free(channel);
         return tide_err_set(err, "out of memory for the channel of marks");
+    }
     channel->birth_ns = tide_clock_ns();
     channel->descriptors = descriptors;
     tide_map_init(&channel->by_name, TIDE_CHANNEL_LANES);
-    channel->scratch = tide_ring_scratch_new();
-    if (!channel->scratch) {
-        tide_channel_free(channel);
-        return tide_err_set(err, "out of memory for the channel of marks");
-    }
     if (tide_places_init(&channel->places, err)) {
         tide_channel_free(channel);
         return -1;

@@ -47,8 +47,11 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
 {
     struct tide_heap_tables *tables = calloc(1, sizeof *tables);
 
-    if (!tables)
+    if (!tables || !(tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw)) ||
+        !(tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values))) {
+        tide_heap_tables_free(tables);
         return tide_err_set(err, "not enough memory to follow allocations");
+    }
     tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
     tables->listings[0] = opendir(directory);
     if (!tables->listings[0]) {
@@ -60,12 +63,6 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
     if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
         close(spare);
     tables->descriptors = descriptors;
-    tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw);
-    tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values);
-    if (!tables->raw || !tables->values) {
-        tide_heap_tables_free(tables);
-        return tide_err_set(err, "not enough memory to follow allocations");
-    }
     *ret_tables = tables;
     return 0;
 }

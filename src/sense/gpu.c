@@ -98,14 +98,11 @@ struct tide_gpu *tide_gpu_new(void)
     /* Signals are the main thread's business. */
     sigset_t all, before;
     sigfillset(&all);
-    pthread_t thread;
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, load, loader);
+    int error = pthread_create(&gpu->thread, NULL, load, loader);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        goto free_both;
-    gpu->thread = thread;
-    return gpu;
+    if (!error)
+        return gpu;
 
 free_both:
     free(loader);
