@@ -172,8 +172,7 @@ static char delimiter_of(const char *line, size_t len)
     return ',';
 }
 
-static int parse_header(struct table *t, const char *line, size_t len, char delimiter, bool *ret_is_header,
-                        struct tide_err *err)
+static int parse_header(struct table *t, const char *line, size_t len, char delimiter, struct tide_err *err)
 {
     char cell[CELL_MOST];
     size_t cell_len, numbers = 0;
@@ -185,8 +184,9 @@ static int parse_header(struct table *t, const char *line, size_t len, char deli
         if (add_column(t, cell, cell_len, err))
             return -1;
     }
-    *ret_is_header = numbers == 0;
-    if (*ret_is_header)
+    t->stride = t->columns;
+    t->has_header = numbers == 0;
+    if (t->has_header)
         return 0;
     if (t->columns > 2)
         return tide_err_set(err, "there are %zu columns and no header row", t->columns),
@@ -233,13 +233,10 @@ static int parse_delimited(struct table *t, struct cursor c, struct tide_err *er
         if (is_blank(line, len))
             continue;
         if (!delimiter) {
-            bool header;
             delimiter = delimiter_of(line, len);
-            if (parse_header(t, line, len, delimiter, &header, err))
+            if (parse_header(t, line, len, delimiter, err))
                 return -1;
-            t->stride = t->columns;
-            t->has_header = header;
-            if (header)
+            if (t->has_header)
                 continue;
         }
         if (parse_row(t, line, len, delimiter, c.line, err))
