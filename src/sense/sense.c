@@ -11,7 +11,6 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sense/bounds.h"
 #include "sense/cgroup.h"
 #include "sense/gpu.h"
 #include "sense/proc_read.h"
@@ -34,6 +33,8 @@ enum {
     UNREADABLE_NOTES = 20,   /* per recording: a tree of thousands that may not be read needs no more */
     PROCESSES_MAX = 1 << 22, /* of one recording, that can be found by PID */
     HOST_STEP = 64 << 20,    /* the host's limit is rounded down to this */
+    LIMITS_MAX = 80,
+    LIMIT_NAME = 512, /* longer names are cut */
 };
 
 static const int64_t rare_ns = (int64_t)5 * TIDE_NS_PER_S;        /* between looks at what seldom changes */
@@ -46,17 +47,26 @@ struct known_process {
     size_t older; /* index + 1 of the one that had the PID before; 0: none */
 };
 
+/* A limit of the tree or of a part of it. Every look sets those that it knows of; a row is written only when
+ * one appeared, changed or ended. */
+struct limit {
+    char name[LIMIT_NAME];
+    int64_t bytes;         /* TIDE_UNKNOWN: does not apply (any more) */
+    int64_t written_bytes; /* what the recording says */
+};
+
 struct tide_sense {
     int64_t base_ns;
     int64_t first_root;
     struct tide_tree tree;
     struct tide_smaps_budget smaps;
-    struct tide_bounds bounds;
+    struct limit limits[LIMITS_MAX];
+    size_t limit_count;
     struct tide_cgroup cgroup;
     struct tide_shared shared;
     int64_t hits_noted;                  /* the count that was last told; TIDE_UNKNOWN: none yet */
     char high_noted[TIDE_CGROUP_NAME];   /* the memory.high that was last told */
-    char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in bounds */
+    char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in limits */
     struct tide_gpu *gpu;                /* NULL: not wanted */
     bool devices_written;
     int64_t limit_bytes;
@@ -278,6 +288,36 @@ static void note_unreadable(struct tide_sense *sense)
     }
 }
 
+/* The limit of this name, which is new if there is none; NULL: there is no room. */
+static struct limit *find_limit(struct tide_sense *sense, const char *name)
+{
+    for (size_t i = 0; i < sense->limit_count; i++)
+        if (strncmp(sense->limits[i].name, name, LIMIT_NAME - 1) == 0)
+            return &sense->limits[i];
+    if (sense->limit_count == LIMITS_MAX)
+        return NULL;
+    struct limit *limit = &sense->limits[sense->limit_count++];
+    *limit = (struct limit){.bytes = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
+    snprintf(limit->name, sizeof limit->name, "%s", name);
+    return limit;
+}
+
+static void set_limit(struct tide_sense *sense, const char *name, int64_t bytes)
+{
+    struct limit *limit = find_limit(sense, name);
+    if (limit)
+        limit->bytes = bytes < 0 ? TIDE_UNKNOWN : bytes;
+}
+
+/* The same for a limit that wanders: kept as it is until it moved by more than a twentieth. */
+static void set_wandering_limit(struct tide_sense *sense, const char *name, int64_t bytes)
+{
+    const struct limit *limit = find_limit(sense, name);
+    int64_t old = limit ? limit->bytes : TIDE_UNKNOWN, moved = bytes < old ? old - bytes : bytes - old;
+    if (old < 0 || bytes < 0 || moved > old / 20)
+        set_limit(sense, name, bytes);
+}
+
 static void read_rlimits(struct tide_sense *sense)
 {
     char text[4096];
@@ -286,10 +326,9 @@ static void read_rlimits(struct tide_sense *sense)
     if (len < 0 || tide_proc_parse_limits(text, (size_t)len, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
-        tide_bounds_set(&sense->bounds, "rlimit AS (address space of each process)",
-                        limits.address_space_bytes);
+        set_limit(sense, "rlimit AS (address space of each process)", limits.address_space_bytes);
     if (limits.data_bytes >= 0)
-        tide_bounds_set(&sense->bounds, "rlimit DATA (data of each process)", limits.data_bytes);
+        set_limit(sense, "rlimit DATA (data of each process)", limits.data_bytes);
 }
 
 /* Kills are told one by one: those since the program was seen in the group. */
@@ -335,11 +374,11 @@ static void follow_cgroup(struct tide_sense *sense)
     }
     if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
         if (sense->cgroup_bound[0])
-            tide_bounds_set(&sense->bounds, sense->cgroup_bound, TIDE_UNKNOWN);
+            set_limit(sense, sense->cgroup_bound, TIDE_UNKNOWN);
         memcpy(sense->cgroup_bound, cgroup->limit_name, sizeof sense->cgroup_bound);
     }
     if (sense->cgroup_bound[0])
-        tide_bounds_set(&sense->bounds, sense->cgroup_bound, cgroup->limit_bytes);
+        set_limit(sense, sense->cgroup_bound, cgroup->limit_bytes);
     if (strcmp(sense->high_noted, cgroup->high_name) != 0) {
         memcpy(sense->high_noted, cgroup->high_name, sizeof sense->high_noted);
         if (cgroup->high_bytes >= 0)
@@ -348,14 +387,13 @@ static void follow_cgroup(struct tide_sense *sense)
     }
 }
 
-static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
+static void find_limits(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
 {
-    tide_bounds_set(&sense->bounds, "--limit", sense->limit_bytes);
+    set_limit(sense, "--limit", sense->limit_bytes);
     /* What the tree could grow to: what it has and what is there for the taking. */
     if (sense->host.available_bytes >= 0)
-        tide_bounds_set_wandering(&sense->bounds, "host memory",
-                                  (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP *
-                                      HOST_STEP);
+        set_wandering_limit(sense, "host memory",
+                            (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP * HOST_STEP);
     bool due = sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns;
     if (due) {
         sense->rare_ns = now_ns;
@@ -373,7 +411,7 @@ static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_g
     for (size_t i = 0; i < ret_view->device_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "gpu %zu", i);
-        tide_bounds_set(&sense->bounds, name, ret_view->total_bytes[i]);
+        set_limit(sense, name, ret_view->total_bytes[i]);
     }
 }
 
@@ -520,6 +558,20 @@ static int write_gpus(struct tide_sense *sense, struct tide_writer *writer, cons
     return 0;
 }
 
+static int write_limits(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
+                        struct tide_err *err)
+{
+    for (struct limit *limit = sense->limits; limit < sense->limits + sense->limit_count; limit++) {
+        if (limit->bytes == limit->written_bytes)
+            continue;
+        struct tide_limit row = {.t_ns = t_ns, .name = limit->name, .bytes = limit->bytes};
+        limit->written_bytes = limit->bytes;
+        if (tide_writer_limit(writer, &row, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
                        struct tide_err *err)
 {
@@ -558,7 +610,7 @@ static int write_look(struct tide_sense *sense, struct tide_writer *writer, cons
         tide_writer_tick(writer, tick, ret_tick, err) != 0 ||
         write_counters(sense, writer, *ret_tick, err) != 0 ||
         write_gpus(sense, writer, gpu, *ret_tick, err) != 0 ||
-        tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0 ||
+        write_limits(sense, writer, tick->t_ns, err) != 0 ||
         write_shared(sense, writer, tick->t_ns, now_ns, err) != 0 ||
         write_notes(sense, writer, tick->t_ns, err) != 0)
         return -1;
@@ -592,7 +644,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     add_up(sense, &tick);
     tick.available_bytes = sense->host.available_bytes;
     tick.share_ppm = share_of_processor(sense);
-    find_bounds(sense, &tick, now_ns);
+    find_limits(sense, &tick, now_ns);
     tide_cgroup_read(&sense->cgroup);
     tick.cgroup_bytes = sense->cgroup.current_bytes;
     tick.cgroup_peak_bytes = sense->cgroup.peak_bytes;
