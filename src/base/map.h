@@ -26,7 +26,7 @@ void tide_map_clear(struct tide_map *map);
 
 /* 0, or -1 when full or out of memory (the map is then as it was). */
 int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);
-bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value);
+bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value); /* NULL: only whether */
 bool tide_map_remove(struct tide_map *map, uint64_t key);
 
 /* A key for bytes: different ones have different keys, as far as 64 bits go. seed: TIDE_MAP_SEED, or the key
@@ -37,7 +37,8 @@ uint64_t tide_map_key(uint64_t seed, const void *data, size_t len);
 /* The same for a text, without its NUL. */
 uint64_t tide_map_text_key(const char *text);
 
-/* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
+/* Iterates: start with *cursor = 0; false at the end. Nothing may be put meanwhile; what was given may be
+ * removed. */
 bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
 
 #endif

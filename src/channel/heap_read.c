@@ -293,13 +293,13 @@ static void find_end(const struct tide_heap_tables *tables, struct tide_heap_tab
     table->replaced = table->superseded || has_next_image(tables, table) || is_running(table);
 }
 
-/* The string at an offset, ended; "" when there is none. */
-static void read_text(const struct tide_heap_table *table, uint32_t at, char out[TIDE_HEAP_STRING])
+/* The string at an offset of a table that has so many bytes of text, ended; "" when there is none. */
+static void read_text(int fd, uint64_t bytes, uint32_t at, char out[TIDE_HEAP_STRING])
 {
-    size_t room = at < table->head.text_count ? table->head.text_count - at : 0;
+    size_t room = at < bytes ? bytes - at : 0;
 
     room = room < TIDE_HEAP_STRING - 1 ? room : TIDE_HEAP_STRING - 1;
-    if (at == 0 || room == 0 || !read_at(table->fd, out, room, TIDE_HEAP_TEXT_AT + at))
+    if (at == 0 || room == 0 || !read_at(fd, out, room, TIDE_HEAP_TEXT_AT + at))
         room = 0;
     out[room] = '\0';
 }
@@ -315,7 +315,7 @@ static void take_module(const struct tide_heap_table *table, const struct tide_h
         range->ready = true; /* covers nothing */
         return;
     }
-    read_text(table, raw->path, path);
+    read_text(table->fd, table->head.text_count, raw->path, path);
     range->path = strdup(path);
     if (!range->path)
         return; /* at the next read */
@@ -460,13 +460,11 @@ int tide_heap_table_code(const struct tide_heap_table *table, uint32_t code, cha
     if (code >= TIDE_HEAP_CODES ||
         !read_at(table->fd, &raw, sizeof raw, TIDE_HEAP_CODES_AT + code * sizeof raw) || !raw.ready)
         return -1;
-    /* Text that is newer than the last read of the head. */
-    struct tide_heap_table now = {.fd = table->fd};
-    if (!read_at(table->fd, &head, sizeof head, 0))
+    if (!read_at(table->fd, &head, sizeof head, 0)) /* text may be newer than the last read of the head */
         return -1;
-    now.head.text_count = clamp(head.text_count, 0, TIDE_HEAP_TEXT);
-    read_text(&now, raw.file, ret_file);
-    read_text(&now, raw.name, ret_name);
+    uint64_t bytes = clamp(head.text_count, 0, TIDE_HEAP_TEXT);
+    read_text(table->fd, bytes, raw.file, ret_file);
+    read_text(table->fd, bytes, raw.name, ret_name);
     *ret_first_line = raw.first_line;
     return 0;
 }

@@ -58,9 +58,8 @@ struct tide_gpu {
     size_t use_count;
     bool lists; /* the driver has told of a process */
     size_t untold_count;
-    int64_t untold_ns; /* when the number of PIDs that are not told last changed */
-    int64_t outsiders[MAX_OUTSIDERS];
-    size_t outsider_count;
+    int64_t untold_ns;         /* when the number of PIDs that are not told last changed */
+    struct tide_map outsiders; /* PIDs */
     struct tide_gpu_reading readings[MAX_READINGS], last[MAX_READINGS];
     size_t reading_count, last_count;
     int64_t full_ns; /* when all readings were last given */
@@ -93,6 +92,7 @@ struct tide_gpu *tide_gpu_new(void)
     if (!gpu || !loader)
         goto free_both;
     gpu->loader = loader;
+    tide_map_init(&gpu->outsiders, MAX_OUTSIDERS);
     atomic_init(&loader->users, 2);
     atomic_init(&loader->done, false);
     /* Signals are the main thread's business. */
@@ -122,6 +122,7 @@ void tide_gpu_free(struct tide_gpu *gpu)
     if (pthread_timedjoin_np(gpu->thread, NULL, &until))
         pthread_detach(gpu->thread);
     leave_loader(gpu->loader);
+    tide_map_release(&gpu->outsiders);
     free(gpu);
 }
 
@@ -231,19 +232,10 @@ static struct tide_member *already_told(const struct tide_tree *tree, int64_t pi
     return NULL;
 }
 
-static bool is_outsider(const struct tide_gpu *gpu, int64_t pid)
-{
-    for (size_t i = 0; i < gpu->outsider_count; i++)
-        if (gpu->outsiders[i] == pid)
-            return true;
-    return false;
-}
-
 static void add_outsider(struct tide_gpu *gpu, int64_t pid)
 {
-    if (gpu->outsider_count == MAX_OUTSIDERS)
-        gpu->outsider_count = 0; /* forgetting costs a second look, no more */
-    gpu->outsiders[gpu->outsider_count++] = pid;
+    if (tide_map_put(&gpu->outsiders, (uint64_t)pid, 1) != 0)
+        tide_map_clear(&gpu->outsiders); /* forgetting costs a second look, no more */
 }
 
 /* Says of a use whose it is, if that can be seen. */
@@ -253,7 +245,7 @@ static void tell(struct tide_gpu *gpu, struct tide_tree *tree, struct use *use, 
     use->member = already_told(tree, use->pid);
     if (!use->member && (use->member = holder_with_pid(tree, use->pid, minor, now_ns)))
         use->member->gpu.driver_pid = use->pid;
-    if (use->member || is_outsider(gpu, use->pid))
+    if (use->member || tide_map_get(&gpu->outsiders, (uint64_t)use->pid, NULL))
         return;
     if (tide_tree_saw(tree, use->pid) && !tide_tree_find(tree, use->pid) &&
         devices_of(tree->proc_fd, use->pid))

@@ -55,9 +55,8 @@ static uint64_t key_of(uint64_t inode, bool named)
 static void count(struct tide_shared *shared, const struct stat *info, bool named)
 {
     int64_t bytes = (int64_t)info->st_blocks * 512;
-    uint64_t mapped;
     shared->bytes += bytes;
-    if (!tide_map_get(&shared->mapped, key_of(info->st_ino, named), &mapped))
+    if (!tide_map_get(&shared->mapped, key_of(info->st_ino, named), NULL))
         shared->unmapped_bytes += bytes;
 }
 

@@ -112,9 +112,8 @@ struct tide_member *tide_tree_find(const struct tide_tree *tree, int64_t pid)
 
 bool tide_tree_saw(const struct tide_tree *tree, int64_t pid)
 {
-    uint64_t value;
-    return tide_map_get(&tree->by_pid, (uint64_t)pid, &value) ||
-           tide_map_get(&tree->outsiders, (uint64_t)pid, &value);
+    return tide_map_get(&tree->by_pid, (uint64_t)pid, NULL) ||
+           tide_map_get(&tree->outsiders, (uint64_t)pid, NULL);
 }
 
 bool tide_member_is_called(const struct tide_member *member, int64_t pid)
@@ -368,19 +367,11 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
 
 static void forget_outsiders(struct tide_tree *tree)
 {
-    enum { BATCH = 256 };
-    uint64_t gone[BATCH];
-    size_t count;
-    do {
-        count = 0;
-        size_t cursor = 0;
-        uint64_t pid, value;
-        while (count < BATCH && tide_map_next(&tree->outsiders, &cursor, &pid, &value))
-            if ((uint32_t)value != (uint32_t)tree->scans)
-                gone[count++] = pid;
-        for (size_t i = 0; i < count; i++)
-            tide_map_remove(&tree->outsiders, gone[i]);
-    } while (count == BATCH);
+    size_t cursor = 0;
+    uint64_t pid, value;
+    while (tide_map_next(&tree->outsiders, &cursor, &pid, &value))
+        if ((uint32_t)value != (uint32_t)tree->scans)
+            tide_map_remove(&tree->outsiders, pid);
 }
 
 /* Frees who was gone before this scan, and finds who is gone now. */

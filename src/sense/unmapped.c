@@ -99,13 +99,12 @@ static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
     int64_t bytes = 0;
     while (directory && seen->count < FILES_MOST && (entry = readdir(directory))) {
         struct stat info;
-        uint64_t already;
         int fd = entry->d_name[0] == '.' ? -1 : openat(dirfd(directory), entry->d_name, O_PATH | O_CLOEXEC);
         if (fd < 0)
             continue;
         if (tide_file_is_in_memory(fd) && fstat(fd, &info) == 0) {
             uint64_t who[] = {info.st_dev, info.st_ino}, key = tide_map_key(TIDE_MAP_SEED, who, sizeof who);
-            bool new = !tide_map_get(seen, key, &already) && tide_map_put(seen, key, 1) == 0;
+            bool new = !tide_map_get(seen, key, NULL) && tide_map_put(seen, key, 1) == 0;
             if (new &&S_ISREG(info.st_mode))
                 bytes += (int64_t)info.st_blocks * 512;
             else if (new &&S_ISDIR(info.st_mode) && deeper)
