@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = 5 };
+enum { STATES = 4 };
 
 struct run {
     const struct tide_job *job;
@@ -17,7 +17,7 @@ struct run {
     struct tide_batch batch;
     int policy_leaves;
     struct tide_sized *scratch; /* of an update: two per leaf */
-    struct tide_sized *states;  /* STATES per leaf, the last for an fp32 master copy */
+    bool *has_state;            /* leaves whose optimizer state is there */
     bool *elsewhere;            /* leaves whose state another process has */
     int old_nodes;              /* of a graph that a mistake holds from the step before */
 };
@@ -200,11 +200,11 @@ static int give_states(struct run *run, struct tide_err *err)
 }
 
 /* Bytes of one parameter's optimizer state, in up to four tensors. */
-static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf, int64_t sizes[STATES - 1])
+static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf, int64_t sizes[STATES])
 {
     int64_t count = shares_weights(job) ? tide_shard_part(leaf, job->degree) : leaf->count;
     int64_t bytes = tide_times(count, leaf->width);
-    memset(sizes, 0, (STATES - 1) * sizeof *sizes);
+    memset(sizes, 0, STATES * sizeof *sizes);
     switch (job->optimizer) {
     case TIDE_SGD:
         return;
@@ -230,12 +230,12 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
 static int64_t make_state(struct run *run, int leaf)
 {
     struct tide_leaf wide = run->tape.leaves[leaf];
-    int64_t sizes[STATES - 1];
+    int64_t sizes[STATES];
     wide.width = run->job->mistakes.master ? 4 : wide.width;
     state_bytes(run->job, &wide, sizes);
-    for (int k = 0; k < STATES - 1; k++)
-        if (sizes[k] && run->states[STATES * leaf + k].storage < 0)
-            run->states[STATES * leaf + k] = tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
+    for (int k = 0; k < STATES && !run->has_state[leaf]; k++)
+        tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
+    run->has_state[leaf] = true;
     return sizes[0];
 }
 
@@ -291,8 +291,7 @@ static void make_master(struct run *run)
 {
     for (int i = 0; i < run->policy_leaves && run->job->mistakes.master; i++)
         if (is_trained(run, i))
-            run->states[STATES * i + STATES - 1] =
-                tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_PART_OPTIMIZER);
+            tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_PART_OPTIMIZER);
 }
 
 /* The tokens of this step, and what a careless program keeps of making them. */
@@ -422,15 +421,13 @@ static int run_job(struct run *run, struct tide_err *err)
     for (int64_t i = 0; i < job->mistakes.copies && !tape->failed; i++)
         if (make_copy(run, err))
             return -1;
-    run->states = calloc((size_t)tape->leaf_count * STATES + 1, sizeof *run->states);
+    run->has_state = calloc((size_t)tape->leaf_count + 1, sizeof *run->has_state);
     run->scratch = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->scratch);
     run->elsewhere = calloc((size_t)tape->leaf_count + 1, sizeof *run->elsewhere);
-    if (!run->states || !run->scratch || !run->elsewhere)
+    if (!run->has_state || !run->scratch || !run->elsewhere)
         return tide_err_set(err, "out of memory");
     for (int i = 0; i < 2 * tape->leaf_count; i++)
         run->scratch[i] = TIDE_NOTHING;
-    for (int i = 0; i < STATES * tape->leaf_count; i++)
-        run->states[i] = TIDE_NOTHING;
     if (job->sharding == TIDE_SHARD_OPTIMIZER && give_states(run, err))
         return -1;
     make_master(run);
@@ -452,7 +449,7 @@ static void release(struct run *run)
     tide_net_release(&run->policy);
     tide_net_release(&run->reference);
     tide_tape_release(&run->tape);
-    free(run->states);
+    free(run->has_state);
     free(run->scratch);
     free(run->elsewhere);
 }
