@@ -19,7 +19,8 @@ static const struct tide_option options[] = {
     {0, "heap-interval", TIDE_OPTION_BYTES, TIDE_TRACK_OPTION(heap_interval_bytes), "SIZE", NULL, 1,
      INT64_C(1) << 40, "sample small allocations once every SIZE bytes on average (512Ki); implies --heap"},
     {0, "python-objects", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(python_objects), NULL, NULL, 0, 0,
-     "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure Python; implies --heap"},
+     "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "
+     "Python; implies --heap"},
     {0, "no-census", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_census), NULL, NULL, 0, 0,
      "with --heap, do not ask a PyTorch program who holds its tensors"},
     {0},

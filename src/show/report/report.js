@@ -544,7 +544,8 @@ function makeView(holder, all, timeline) {
   }
 
   function drawIcicle(keepFocus) {
-    const centre = tree.descendants().find(n => n.data === focus) || tree, path = centre.ancestors().reverse(), span = centre.x1 - centre.x0, list = [];
+    const centre = tree.descendants().find(n => n.data === focus) || tree;
+    const path = centre.ancestors().reverse(), span = centre.x1 - centre.x0, list = [];
     const share = n => span > 0 ? (n.x1 - n.x0) / span : 0;
     // As deep as something can be read: threads of deep stacks hang further down only once they are zoomed into.
     let deepest = path.length;
