@@ -67,7 +67,7 @@ static bool date_text(int64_t wall_s, bool utc, char out[static DATE_TEXT])
     time_t seconds = (time_t)wall_s;
     struct tm parts;
 
-    return wall_s != TIDE_UNKNOWN && (utc ? gmtime_r : localtime_r)(&seconds, &parts) &&
+    return wall_s != TIDE_UNKNOWN && (utc ? gmtime_r(&seconds, &parts) : localtime_r(&seconds, &parts)) &&
            strftime(out, DATE_TEXT, utc ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &parts) > 0;
 }
 
