@@ -67,7 +67,8 @@ static bool is_brief(const struct tide_judging *j)
 }
 
 /* Whether a line that is not a leak is next to nothing, at the upper end of its interval: because its slope
- * is not sure, or because the floor came down again by more than it rose by and so wanders. */
+ * is not sure, or because the floor came down again by more than it rose by and so wanders; if it rose by
+ * next to nothing, by most of that. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
@@ -75,7 +76,9 @@ static bool is_at_most_small(const struct tide_judging *j)
     double most = slope + tide_t_quantile95(df) * error;
     bool small =
         !tide_judging_is_sure(j, slope / fmax(error, 1e-300), df) && most <= TIDE_FLAT_SHARE * j->level;
-    bool wanders = tide_judging_retreat(j) > slope && most <= TIDE_LEVEL_RISE * j->level;
+    double retreat = tide_judging_retreat(j);
+    bool wanders = (retreat > slope && most <= TIDE_LEVEL_RISE * j->level) ||
+                   (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
     return (small || wanders) && !is_brief(j) && !has_risen(j);
 }
 

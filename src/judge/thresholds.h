@@ -88,6 +88,7 @@
  * short run. */
 #define TIDE_FLAT_Z           2.5
 #define TIDE_FLAT_SHARE       0.02
+#define TIDE_FLAT_RETREAT     0.6 /* of a rise of no more than that: what came down by it is no rise */
 #define TIDE_SHORT_MOMENTS    48
 #define TIDE_FLAT_SHARE_BRIEF 5e-4
 #define TIDE_FLAT_LEAST_BRIEF (64.0 * 1024) /* bytes */

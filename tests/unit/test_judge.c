@@ -563,6 +563,25 @@ static void looks_that_come_late_in_a_row_leave_a_leak_a_leak(void **state)
     }
 }
 
+/* What is freed after a validation comes back by and by: a level that wanders by 1 %, and came down again by
+ * most of what it rose by. One that comes down by a third of it may rise all the same. */
+static void a_small_rise_that_mostly_came_down_again_is_level(void **state)
+{
+    (void)state;
+    static const struct {
+        double low;
+        enum tide_verdict_kind kind;
+    } runs[] = {{2.5, TIDE_FLAT}, {1.8, TIDE_UNDECIDED}};
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        for (size_t i = 0; i < 200; i++) {
+            xs[i] = (double)i;
+            ys[i] = 1048576 * (300 + 3.0 * (double)i / 200 - (i >= 100 && i < 110 ? runs[k].low : 0)) +
+                    104858 * ((double)(i * 7 % 5) - 2);
+        }
+        assert_int_equal(judge(input_of(200)).kind, runs[k].kind);
+    }
+}
+
 /* A training loop that keeps 512 KiB a step, as steps and MiB. The last look saw it give back a part. */
 static void a_leak_whose_last_window_is_low_has_not_stopped(void **state)
 {
@@ -672,6 +691,7 @@ int main(void)
         cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
         cmocka_unit_test(a_short_run_is_undecided_and_says_how_long_would_do),
         cmocka_unit_test(a_few_looks_are_undecided_however_level),
+        cmocka_unit_test(a_small_rise_that_mostly_came_down_again_is_level),
         cmocka_unit_test(warm_up_is_left_out),
         cmocka_unit_test(a_collector_does_not_leak),
         cmocka_unit_test(memory_that_falls_is_no_leak),
