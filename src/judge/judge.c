@@ -66,32 +66,43 @@ static bool is_brief(const struct tide_judging *j)
     return j->moments.count < TIDE_SHORT_MOMENTS;
 }
 
-/* Whether a line that is not a leak is next to nothing, at the upper end of its interval: because its slope
- * is not sure, or because the floor came down again by more than it rose by and so wanders; if it rose by
- * next to nothing, by most of that. */
+/* The most that the floor rises by, on a line: the upper end of its interval. */
+static double most_of_line(const struct tide_judging *j)
+{
+    const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+    return line->beta[1] + tide_t_quantile95(tide_judging_freedom(j, line)) * line->error[1];
+}
+
+/* Whether the floor came down again by more than it rises by on a line, which is not much; if that is next to
+ * nothing, by most of it. */
+static bool wanders(const struct tide_judging *j)
+{
+    double slope = j->fits[TIDE_MODEL_LINE].beta[1], most = most_of_line(j),
+           retreat = tide_judging_retreat(j);
+    return (retreat > slope && most <= TIDE_LEVEL_RISE * j->level) ||
+           (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
+}
+
+/* Whether a line that is not a leak is next to nothing: because its slope is not sure, or because the floor
+ * wanders. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double df = tide_judging_freedom(j, line), slope = line->beta[1], error = line->error[1];
-    double most = slope + tide_t_quantile95(df) * error;
-    bool small =
-        !tide_judging_is_sure(j, slope / fmax(error, 1e-300), df) && most <= TIDE_FLAT_SHARE * j->level;
-    double retreat = tide_judging_retreat(j);
-    bool wanders = (retreat > slope && most <= TIDE_LEVEL_RISE * j->level) ||
-                   (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
-    return (small || wanders) && !is_brief(j) && !has_risen(j);
+    double df = tide_judging_freedom(j, line);
+    bool small = !tide_judging_is_sure(j, line->beta[1] / fmax(line->error[1], 1e-300), df) &&
+                 most_of_line(j) <= TIDE_FLAT_SHARE * j->level;
+    return (small || wanders(j)) && !is_brief(j) && !has_risen(j);
 }
 
 static void decide_level(struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double df = tide_judging_freedom(j, line),
-           z = tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), df);
-    double most = line->beta[1] + tide_t_quantile95(df) * line->error[1];
+    double z =
+        tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), tide_judging_freedom(j, line));
     bool brief = is_brief(j), few = j->moments.count < TIDE_WINDOWS_LEAST;
-    bool small = most <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
-                                : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
-    if (brief ? few || !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
+    bool small = most_of_line(j) <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
+                                           : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
+    if (brief ? few || !small : (z > TIDE_FLAT_Z && !small && !wanders(j)) || has_risen(j))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     tide_judging_say_level(j);
 }

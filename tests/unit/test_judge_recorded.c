@@ -328,9 +328,35 @@ static int clean(void **state)
     return 0;
 }
 
+/* The floor of a trainer, as steps and MiB: what it frees after each validation comes back by and by. */
+static void a_floor_that_comes_down_by_more_than_it_rises_is_level(void **state)
+{
+    (void)state;
+    static const double looks[][2] = {
+        {3, 148.9},   {6, 149.7},   {10, 150.0},  {14, 151.4},  {21, 150.6},  {24, 150.2},  {27, 152.0},
+        {34, 153.0},  {39, 153.0},  {53, 151.4},  {55, 152.9},  {75, 150.0},  {81, 151.5},  {86, 151.5},
+        {91, 153.0},  {98, 153.0},  {101, 152.3}, {138, 153.9}, {143, 153.9}, {150, 150.1}, {153, 153.1},
+        {158, 153.1}, {163, 153.6}, {168, 153.6}, {176, 152.4}, {178, 154.0}, {182, 154.0}, {188, 154.0},
+        {194, 154.0}, {200, 152.5}, {204, 153.6}, {208, 154.0}, {213, 154.0}, {220, 154.0}, {226, 153.1},
+        {229, 153.6}, {236, 154.0}, {240, 154.0}, {246, 154.0}, {251, 152.2}, {255, 153.6}, {260, 154.0},
+        {266, 154.0}, {270, 154.0}, {276, 153.2}, {280, 153.2}, {285, 153.2}, {290, 153.2}, {300, 151.1},
+        {301, 152.1}, {305, 152.1}, {310, 153.2}, {315, 153.2}, {319, 153.2}, {325, 152.6}, {330, 153.6},
+        {334, 154.1}, {338, 154.1}, {344, 154.1}, {351, 153.0}, {354, 154.1}, {360, 154.1}, {364, 154.1},
+        {375, 150.3}, {376, 153.2}, {380, 154.1}, {401, 153.0}, {405, 153.1}, {426, 151.8}, {430, 151.8},
+        {436, 153.3}, {441, 153.3}, {450, 150.3}, {451, 153.7}, {456, 154.1}, {461, 154.1}, {467, 154.1},
+        {472, 154.1}, {476, 153.0}};
+    enum { LOOKS = sizeof looks / sizeof *looks };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = looks[i][0];
+        ys[i] = 1048576 * looks[i][1];
+    }
+    assert_int_equal(judge(LOOKS, true).kind, TIDE_FLAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_floor_that_comes_down_by_more_than_it_rises_is_level),
         cmocka_unit_test(a_level_that_wanders_is_no_leak),
         cmocka_unit_test(a_staircase_whose_stairs_became_small_has_stopped),
         cmocka_unit_test(growth_in_stages_that_stands_still_at_the_end_has_stopped),
