@@ -80,15 +80,18 @@ void tide_judging_fit_from(struct tide_judging *j, size_t start)
         j->u[i - start] = span > 0 ? (j->x[i] - j->x[start]) / span : 0;
     fit_all(j, 0);
     struct tide_fit best = simplest_good(j);
-    double first = tide_fit_correlation(&best, j->u, j->y + start, n);
-    fit_all(j, first);
+    double correlation = tide_fit_correlation(&best, j->u, j->y + start, n);
+    fit_all(j, correlation);
     best = simplest_good(j);
-    double second = fmin(tide_fit_correlation(&best, j->u, j->y + start, n), first);
-    fit_all(j, second);
-    bool stays = simplest_good(j).model == best.model;
-    if (!stays)
-        fit_all(j, first);
-    j->correlation = stays ? second : first;
+    double shorter = tide_fit_correlation(&best, j->u, j->y + start, n);
+    if (shorter < correlation) {
+        fit_all(j, shorter);
+        if (simplest_good(j).model == best.model)
+            correlation = shorter;
+        else
+            fit_all(j, correlation);
+    }
+    j->correlation = correlation;
     j->best = simplest_good(j);
 }
 
@@ -120,8 +123,7 @@ void tide_judging_skip_warmup(struct tide_judging *j)
         tide_judging_fit_from(j, start);
 }
 
-/* ------------------------------------------------------------------------------------------------ verdicts
- */
+/* --- verdicts ------------------------------------------------------------------------------------------ */
 
 double tide_judging_unjumped(const struct tide_judging *j, size_t i)
 {
