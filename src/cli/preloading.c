@@ -1,11 +1,11 @@
 /* preloading.c - see preloading.h. */
 #include "cli/preloading.h"
 
+#include "base/infile.h"
 #include "base/text.h"
 #include "channel/heap.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -89,29 +89,19 @@ void tide_preloading_release(struct tide_preloading *preload)
     }
 }
 
-/* -1 for anything else: to open a device may do something. */
-static int open_regular(const char *path)
-{
-    struct stat about;
-
-    if (stat(path, &about) || !S_ISREG(about.st_mode))
-        return -1;
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
 /* As exec would find it; -1: not at all. */
-static int open_program(const char *program)
+static int open_program(const char *program, struct stat *ret_about)
 {
     char path[PATH_MAX];
     const char *search = getenv("PATH");
 
     if (strchr(program, '/') || !search)
-        return open_regular(program);
+        return tide_infile_open(program, ret_about);
     for (const char *at = search; *at;) {
         size_t len = strcspn(at, ":");
         int used = snprintf(path, sizeof path, "%.*s/%s", len ? (int)len : 1, len ? at : ".", program);
         if (used > 0 && (size_t)used < sizeof path && access(path, X_OK) == 0)
-            return open_regular(path);
+            return tide_infile_open(path, ret_about);
         at += len + (at[len] == ':');
     }
     return -1;
@@ -170,18 +160,13 @@ static bool has_privileges(int fd, const struct stat *about)
 const char *tide_preloading_obstacle(const char *program)
 {
     struct stat about;
-    const char *obstacle = NULL;
-    int fd = open_program(program);
-
+    int fd = open_program(program, &about);
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &about) == 0) {
-        obstacle = file_obstacle(fd);
-        if (!obstacle && has_privileges(fd, &about))
-            obstacle =
-                "runs with privileges of its own (setuid), so that the loader ignores what is preloaded: "
-                "run a copy without them";
-    }
+    const char *obstacle = file_obstacle(fd);
+    if (!obstacle && has_privileges(fd, &about))
+        obstacle = "runs with privileges of its own (setuid), so that the loader ignores what is preloaded: "
+                   "run a copy without them";
     close(fd);
     return obstacle;
 }
