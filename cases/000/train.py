@@ -18,6 +18,7 @@ import gc
 import math
 import multiprocessing
 import random
+from multiprocessing.synchronize import Barrier
 
 import numpy as np
 import torch
@@ -202,12 +203,24 @@ def wave(engine: Engine, games: list[Game], leaves: int) -> None:
                 game.root = node
 
 
-def self_play(task: tuple[Net, int, int, bool]) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
+class Worker:
+    """What a process of the pool has until the pool ends. All of them end an epoch together, so that what it reaches is the sum of
+    their plans, whoever was faster."""
+
+    engine: Engine
+    all_played: Barrier
+
+    @classmethod
+    def begin(cls, net: Net, buckets: bool, all_played: Barrier) -> None:
+        torch.set_num_threads(1)
+        cls.engine, cls.all_played = Engine(net, buckets), all_played
+
+
+def self_play(task: tuple[int, int]) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
     """One worker's games of one epoch: positions, the shapes its engine met, the bytes of their plans."""
-    net, seed, simulations, buckets = task
-    torch.set_num_threads(1)
+    seed, simulations = task
     np.random.seed(seed)
-    engine, games, ended = Engine(net, buckets), [Game() for _ in range(GAMES)], []
+    engine, games, ended = Worker.engine, [Game() for _ in range(GAMES)], []
     for _ in range(MOVES // GAMES):
         for game in games:
             game.wanted = 1
@@ -221,6 +234,7 @@ def self_play(task: tuple[Net, int, int, bool]) -> tuple[list[tuple[np.ndarray, 
         ended += [g for g in games if g.over]
         games = [Game() if g.over else g for g in games]
     records = [r for g in ended + games for r in g.record]
+    Worker.all_played.wait()
     return records, len(engine.plans), sum(p.bytes() for p in engine.plans.values())
 
 
@@ -285,11 +299,13 @@ def main() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     replay = Replay()
+    fork = multiprocessing.get_context("fork")
     for epoch in range(options.epochs):
         tidemark.epoch(epoch)
         simulations = 4 + 4 * epoch
-        with tidemark.phase("self-play"), multiprocessing.get_context("fork").Pool(options.workers) as pool:
-            tasks = [(net, 100 * epoch + w, simulations, options.fix == "buckets") for w in range(options.workers)]
+        worker = net, options.fix == "buckets", fork.Barrier(options.workers)
+        with tidemark.phase("self-play"), fork.Pool(options.workers, Worker.begin, worker) as pool:
+            tasks = [(100 * epoch + w, simulations) for w in range(options.workers)]
             results = pool.map(self_play, tasks, chunksize=1)
         for played, shapes, plan_bytes in results:
             replay.add(played)
