@@ -138,14 +138,20 @@ void tide_assessing_rank(struct tide_assessment *a)
     a->judged[0] = first;
 }
 
-/* What a process had last, and how much of that counts with it. */
+/* What a process had last, and how much of that counts with it: its PSS when it was read, and what it has
+ * taken since; all of it where it had less than half of that when it was read. */
 static double now_counted(const struct tide_assessing *s, size_t process, double *ret_rss)
 {
     const struct tide_history_process *p = &s->h->processes[process];
     const struct tide_history_point *last = &p->points[p->point_count - 1];
-    *ret_rss = (double)last->rss_bytes;
-    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes
-                          : tide_assessing_own(s, process, last);
+    const struct tide_history_smaps *read = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
+    const struct tide_history_point *then = read ? tide_history_point_at(p, read->t_ns) : NULL;
+    double counted = *ret_rss = (double)last->rss_bytes;
+    if (then && then->rss_bytes >= last->rss_bytes / 2)
+        counted = (double)(read->pss_bytes + last->private_bytes - then->private_bytes);
+    else if (!read && s->rest[process] < 0) /* what it has of its parent's */
+        counted = tide_assessing_own(s, process, last);
+    return fmin(fmax(counted, 0), *ret_rss);
 }
 
 /* The processes that were there at one look towards the end of the steps, if there are any, beside the worst;
@@ -202,7 +208,7 @@ static int describe_others(struct tide_assessing *s)
             continue;
         double mine, once = now_counted(s, i, &mine);
         others++;
-        known += h->processes[i].smaps_count > 0 || once < mine;
+        known += once < mine;
         rss += mine;
         counted += once;
     }

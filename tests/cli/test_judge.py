@@ -5,6 +5,8 @@ import math
 import pathlib
 import random
 
+import pytest
+
 from recording import EPOCH, MIB, SECOND, STEP, Recording
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
@@ -160,3 +162,18 @@ def test_helpers_that_end_with_the_last_step_are_others(tidemark, tmp_path):
             r.mark(t, STEP, t)
     r.meta(ended_ns=100 * SECOND, exit_status=0)
     assert tidemark("judge", "--json", r.close()).json["others"].startswith("3 x worker steady")
+
+
+@pytest.mark.parametrize("rss, said", [(120, " but 198 MiB counted once (PSS)"), (90, "")])
+def test_what_others_took_since_pss_was_read_counts(tidemark, tmp_path, rss, said):
+    """The parent was read once, with 2 MiB of others', and has 200 MiB now; of 90 MiB then too little was seen to tell."""
+    r = Recording(tmp_path / "a.tide")
+    main = r.process(100, "python", ended=100)
+    worker = r.process(101, "worker", parent=main, ended=100)
+    for t in range(100):
+        tick = r.tick(t, {main: (rss if t == 0 else 200) * MIB, worker: (50 + t) * MIB})
+        r.mark(t, STEP, t)
+        if t == 0:
+            r.put("smaps", tick=tick, process=main, pss_bytes=(rss - 2) * MIB, uss_bytes=(rss - 4) * MIB)
+    r.meta(ended_ns=100 * SECOND, exit_status=0)
+    assert tidemark("judge", "--json", r.close()).json["others"] == "1 other process steady, 200 MiB RSS" + said
