@@ -118,14 +118,4 @@ struct tide_search_counts {
 
 struct tide_search_counts tide_search_count(const struct tide_search *search);
 
-/* A search as bytes, for checkpoints; no leaf is out. They hold the root, the counts and the children in use
- * of one half: 24 bytes each after TIDE_SEARCH_SAVED, numbers as this machine has them. */
-enum { TIDE_SEARCH_SAVED = 160 };
-size_t tide_search_saved_bytes(const struct tide_search *search);
-void tide_search_save(const struct tide_search *search, void *ret_bytes);
-
-/* Takes them back into a search of the same game. Trusts nothing: what is not a tree of this game is refused,
- * and the search then is as after tide_search_place. */
-int tide_search_load(struct tide_search *search, const void *bytes, size_t count, struct tide_err *err);
-
 #endif

@@ -173,7 +173,7 @@ static void a_move_that_was_never_tried_begins_a_new_tree(void **state)
 
 /* ---- the same bits */
 
-/* A game with noise and temperature, as learning plays it. Returns the bytes of its searches, folded up. */
+/* A game with noise and temperature, as learning plays it. Returns its trees, folded up. */
 static uint64_t fingerprint(const struct tide_game *game, struct searching *s, struct tide_cache *cache)
 {
     struct opinion opinion = opinion_of(game);
@@ -187,12 +187,13 @@ static uint64_t fingerprint(const struct tide_game *game, struct searching *s, s
             run(s, &opinion, cache, 1, 1);
         tide_search_noise(s->search, &random);
         run(s, &opinion, cache, 8, 60);
-        size_t bytes = tide_search_saved_bytes(s->search);
-        uint64_t *saved = calloc(1, bytes + 8);
-        tide_search_save(s->search, saved);
-        for (size_t i = 0; i < bytes / 8; i++)
-            sum = tide_random_at(sum, saved[i], i);
-        free(saved);
+        struct tree tree = tree_of(s->search);
+        for (uint32_t i = 0; i < tree.count; i++) {
+            uint64_t child[TIDE_CHILD_BYTES / 8];
+            memcpy(child, &tree.at[i], sizeof child);
+            sum = tide_random_at(tide_random_at(sum, child[0], child[1]), child[2], i);
+        }
+        free(tree.at);
         tide_search_advance(s->search, tide_search_choose(s->search, 1, &random));
     }
     return sum;
@@ -323,95 +324,6 @@ static void positions_that_a_net_sees_differently_have_other_keys(void **state)
     assert_true(tide_cache_key(&game, &a) != tide_cache_key(&game, &b));
 }
 
-/* ---- saved */
-
-static void a_saved_search_goes_on_as_if_nothing_had_been(void **state)
-{
-    (void)state;
-    struct tide_game game = game_of("gomoku", 6, true);
-    struct opinion opinion = opinion_of(&game);
-    struct searching a = searching_of(&game, &usual, 9000, 4), b = searching_of(&game, &usual, 9000, 4);
-    run(&a, &opinion, NULL, 4, 100);
-    tide_search_advance(a.search, tide_search_choose(a.search, 0, NULL));
-    run(&a, &opinion, NULL, 4, 100);
-    struct guarded saved = guarded_of(tide_search_saved_bytes(a.search));
-    tide_search_save(a.search, saved.memory);
-    guarded_check(&saved);
-    struct tide_err err = {.text = ""};
-    assert_int_equal(tide_search_load(b.search, saved.memory, saved.bytes, &err), 0);
-    for (int n = 0; n < 3; n++) {
-        run(&a, &opinion, NULL, 4, 60);
-        run(&b, &opinion, NULL, 4, 60);
-        struct tree x = tree_of(a.search), y = tree_of(b.search);
-        assert_int_equal(x.count, y.count);
-        assert_memory_equal(x.at, y.at, x.count * sizeof *x.at);
-        free(x.at);
-        free(y.at);
-        tide_search_advance(a.search, tide_search_choose(a.search, 0, NULL));
-        tide_search_advance(b.search, tide_search_choose(b.search, 0, NULL));
-    }
-    guarded_free(&saved);
-    searching_free(&a);
-    searching_free(&b);
-}
-
-static void searches_that_do_not_fit_are_refused(void **state)
-{
-    (void)state;
-    struct tide_game game = game_of("connect4", 0, false), other = game_of("tictactoe", 0, false);
-    struct opinion opinion = opinion_of(&game);
-    struct searching s = searching_of(&game, &usual, 9000, 1), small = searching_of(&game, &usual, 100, 1),
-                     strange = searching_of(&other, &usual, 9000, 1);
-    struct tide_err err = {.text = ""};
-    run(&s, &opinion, NULL, 1, 100);
-    struct guarded saved = guarded_of(tide_search_saved_bytes(s.search));
-    tide_search_save(s.search, saved.memory);
-    assert_int_equal(tide_search_load(small.search, saved.memory, saved.bytes, &err), -1);
-    assert_string_equal(err.text, "the saved search has 701 children, but there is room for only 100");
-    assert_int_equal(tide_search_load(strange.search, saved.memory, saved.bytes, &err), -1);
-    assert_string_equal(err.text, "the saved search is not one of tictactoe on a board of 3 x 3");
-    assert_int_equal(tide_search_load(s.search, saved.memory, saved.bytes - 1, &err), -1);
-    assert_string_equal(err.text, "the saved search has 16983 bytes and needs 16984");
-    assert_int_equal(tide_search_count(s.search).children, 1); /* as if placed anew */
-    assert_int_equal(tide_search_load(s.search, saved.memory, 100, &err), -1);
-    assert_string_equal(err.text, "the saved search has 100 bytes and needs 160");
-    guarded_free(&saved);
-    searching_free(&s);
-    searching_free(&small);
-    searching_free(&strange);
-}
-
-/* Whatever bits are wrong: it is refused, or it can be searched on. */
-static void damaged_searches_do_no_harm(void **state)
-{
-    (void)state;
-    struct tide_game game = game_of("connect4", 0, false);
-    struct opinion opinion = opinion_of(&game);
-    struct tide_random random = {.seed = 17};
-    struct searching s = searching_of(&game, &usual, 2000, 1);
-    run(&s, &opinion, NULL, 1, 60);
-    struct guarded saved = guarded_of(tide_search_saved_bytes(s.search)), copy = guarded_of(saved.bytes);
-    tide_search_save(s.search, saved.memory);
-    int refused = 0, times = is_slow() ? 1000 : 10000;
-    for (int n = 0; n < times; n++) {
-        struct tide_err err = {.text = ""};
-        memcpy(copy.memory, saved.memory, saved.bytes);
-        for (int flips = 1 + n % 3; flips > 0; flips--)
-            copy.memory[tide_random_below(&random, (uint32_t)saved.bytes)] ^=
-                (char)(1 << tide_random_below(&random, 8));
-        if (tide_search_load(s.search, copy.memory, saved.bytes, &err)) {
-            assert_true(err.text[0]);
-            refused++;
-        }
-        run(&s, &opinion, NULL, 1, 20);
-        tide_search_advance(s.search, tide_search_choose(s.search, 0, NULL));
-    }
-    assert_true(refused > times / 3 && refused < times);
-    guarded_free(&copy);
-    guarded_free(&saved);
-    searching_free(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,9 +337,6 @@ int main(void)
         cmocka_unit_test(a_cache_uses_its_bytes_and_no_more),
         cmocka_unit_test(a_key_that_is_put_again_has_its_last_value),
         cmocka_unit_test(positions_that_a_net_sees_differently_have_other_keys),
-        cmocka_unit_test(a_saved_search_goes_on_as_if_nothing_had_been),
-        cmocka_unit_test(searches_that_do_not_fit_are_refused),
-        cmocka_unit_test(damaged_searches_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
