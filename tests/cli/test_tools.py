@@ -211,3 +211,9 @@ def test_an_old_processor_must_be_taken_for_what_it_is(tree, run, tmp_path):
     passed, failed = re.fullmatch(r"(\d+) passed, (\d+) failed", done.out.splitlines()[-1]).groups()
     assert done.code == 1 and passed == failed != "0"
     assert "lm in f32 as Nehalem failed" in done.out and "grpo as Nehalem failed" in done.out and "Haswell failed" not in done.out
+
+
+def test_the_probe_of_a_gpu_builds_from_the_files_it_names(root, run, tmp_path):
+    """It is run where there is a GPU, which is seldom: 77 says that there is none here."""
+    got = run(root / "tests" / "gpu" / "run", env={"TMPDIR": tmp_path})
+    assert got.code in (0, 77), got.err
