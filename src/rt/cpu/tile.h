@@ -27,6 +27,15 @@ struct tide_tile {
     float *sums;       /* else they come from here and stay here: [rows][columns] of the kind */
     /* For meanwhile: cache lines of the next columns; those of what else will be read soon. */
     struct tide_cache_lines ask, ask_more;
+    struct tide_unwritten *unwritten; /* of the thread: what was multiplied before */
+};
+
+/* A tile whose sums are complete, and from a row on are not in c yet: a kind may write them while it
+ * multiplies the next one. */
+struct tide_unwritten {
+    struct tide_tile tile; /* rows: 0 if there is none */
+    int64_t row;
+    _Alignas(TIDE_CACHE_LINE) float sums[32 * 32]; /* [rows][columns] of the kind */
 };
 
 /* Some cells of b, as it lies in memory, by a few rows of a (few.h). */
@@ -84,7 +93,8 @@ struct tide_tile_kind {
     tide_packer *pack_a, *pack_b;
     tide_packer *pack_cells; /* cell by cell, whatever the others do: sixteen lanes */
     void (*tile)(const struct tide_tile *tile);
-    void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */
+    void (*finish)(struct tide_unwritten *unwritten); /* after the last tile; NULL: all is written */
+    void (*begin)(void), (*end)(void);                /* by each thread, around its tiles; NULL: nothing */
     /* For few rows, up to sixteen: across, a strip of its columns; along, up to TIDE_FEW_LINES lines and
      * TIDE_FEW_CELLS cells. NULL: not by this kind. */
     void (*across)(const struct tide_few *few), (*along)(const struct tide_few *few);

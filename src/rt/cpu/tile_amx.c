@@ -1,6 +1,10 @@
 /*
  * tile_amx.c - tiles of 32 x 32 bf16: four of AMX's eight tiles are sums, two are of a, two of b.
  *
+ * AMX multiplies so fast that writing takes longer. So a tile's numbers are written a few rows at a time
+ * while the next tile is multiplied, and where nobody has to read c first, past the caches. Columns of b stay
+ * in the first-level cache; rows of a are only passing through, and are loaded as such.
+ *
  * In a product of a few rows with a table along whose rows k runs, AMX takes the table for its rows: the
  * table is read where it lies, and the sums are transposed afterwards.
  */
@@ -40,67 +44,120 @@ TIDE_INLINE TIDE_AMX void begin_sums(const struct tide_tile *t, bool has_second)
     }
 }
 
+/* ---- numbers of c */
+
+/* Whole cache lines that need not be read. */
+TIDE_INLINE bool goes_past_caches(const struct tide_tile *t)
+{
+    return !t->add && t->width == COLUMNS && (uintptr_t)t->c % TIDE_CACHE_LINE == 0 &&
+           t->c_stride * (int64_t)tide_dtype_bytes(t->to) % TIDE_CACHE_LINE == 0;
+}
+
+TIDE_INLINE TIDE_AVX512 __m512 ended(const struct tide_tile *t, int64_t j, __m512 sum)
+{
+    if (t->bias)
+        sum = _mm512_add_ps(sum, _mm512_loadu_ps(t->bias + j));
+    return t->relu ? _mm512_max_ps(sum, _mm512_setzero_ps()) : sum;
+}
+
+TIDE_INLINE TIDE_AVX512 void write_past_caches(const struct tide_tile *t, int64_t i, const float *sums)
+{
+    char *row = t->c + i * t->c_stride * (int64_t)tide_dtype_bytes(t->to);
+    __m512 first = ended(t, 0, _mm512_load_ps(sums)), second = ended(t, SIDE, _mm512_load_ps(sums + SIDE));
+    if (t->to == TIDE_F32) {
+        _mm512_stream_ps((float *)(void *)row, first);
+        _mm512_stream_ps((float *)(void *)row + SIDE, second);
+    } else {
+        __m512i low = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(tide_narrow_16(first)));
+        _mm512_stream_si512((__m512i *)(void *)row,
+                            _mm512_inserti64x4(low, _mm512_cvtepi32_epi16(tide_narrow_16(second)), 1));
+    }
+}
+
+TIDE_INLINE TIDE_AVX512 void write_row(const struct tide_tile *t, int64_t i, const float *sums)
+{
+    __mmask16 second = tide_first_16(t->width - SIDE);
+    tide_tile_write(t, i, 0, tide_first_16(t->width), _mm512_load_ps(sums), t->to);
+    if (second)
+        tide_tile_write(t, i, SIDE, second, _mm512_load_ps(sums + SIDE), t->to);
+}
+
+/* The next rows, so many or those that are left. */
+TIDE_INLINE TIDE_AVX512 void write_some(struct tide_unwritten *u, int64_t rows)
+{
+    int64_t end = u->row + rows < u->tile.rows ? u->row + rows : u->tile.rows;
+    bool past_caches = goes_past_caches(&u->tile);
+    for (; u->row < end; u->row++)
+        if (past_caches)
+            write_past_caches(&u->tile, u->row, u->sums + u->row * COLUMNS);
+        else
+            write_row(&u->tile, u->row, u->sums + u->row * COLUMNS);
+}
+
+TIDE_AVX512 static void finish(struct tide_unwritten *unwritten)
+{
+    write_some(unwritten, ROWS);
+    _mm_sfence();
+}
+
+/* ---- multiplying */
+
 /* Its part of c, some rows at each step. */
 TIDE_INLINE void ask_for_c(const struct tide_tile *t, int64_t cell)
 {
-    const int64_t size = t->to == TIDE_BF16 ? 2 : 4, steps = 8, rows = ROWS / steps;
+    const int64_t size = (int64_t)tide_dtype_bytes(t->to), steps = 8, rows = ROWS / steps;
     int64_t row = cell / STEP * rows;
-    for (int64_t i = row; t->ends && i < row + rows && i < t->rows; i++)
+    for (int64_t i = row; i < row + rows && i < t->rows; i++)
         for (int64_t j = 0; j < COLUMNS * size; j += TIDE_CACHE_LINE)
             __builtin_prefetch(t->c + i * t->c_stride * size + j, 1, 3);
 }
 
-TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, float *sums, bool has_second)
+TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, bool has_second)
 {
     const uint32_t *a = t->a, *second = t->a + t->a_row, *b = t->b;
     struct tide_cache_lines ask = t->ask, more = t->ask_more;
-    int64_t asks = per_step(ask.count, t->cells), asks_more = per_step(more.count, t->cells);
+    struct tide_unwritten *before = t->unwritten;
+    int64_t asks = per_step(ask.count, t->cells), asks_more = per_step(more.count, t->cells),
+            writes = per_step(before->tile.rows - before->row, t->cells);
+    bool asks_for_c = t->ends && !goes_past_caches(t);
     begin_sums(t, has_second);
     for (int64_t cell = 0; cell < t->cells; cell += STEP, a += SQUARE, second += SQUARE, b += 2 * SQUARE) {
         _tile_loadd(6, b, ROW_BYTES);
-        _tile_loadd(4, a, ROW_BYTES);
+        _tile_stream_loadd(4, a, ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         if (has_second) {
-            _tile_loadd(5, second, ROW_BYTES);
+            _tile_stream_loadd(5, second, ROW_BYTES);
             _tile_dpbf16ps(2, 5, 6);
         }
         _tile_loadd(7, b + SQUARE, ROW_BYTES);
         _tile_dpbf16ps(1, 4, 7);
         if (has_second)
             _tile_dpbf16ps(3, 5, 7);
-        ask_for_c(t, cell);
+        write_some(before, writes);
+        if (asks_for_c)
+            ask_for_c(t, cell);
         ask_some(&ask, asks);
         ask_some(&more, asks_more);
     }
+    float *sums = t->ends ? before->sums : t->sums;
     _tile_stored(0, sums, SUM_BYTES);
     _tile_stored(1, sums + SIDE, SUM_BYTES);
     if (has_second) {
         _tile_stored(2, sums + SIDE * COLUMNS, SUM_BYTES);
         _tile_stored(3, sums + SIDE * COLUMNS + SIDE, SUM_BYTES);
     }
-}
-
-TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_tile *t, const float *sums, enum tide_dtype to)
-{
-    __mmask16 first = tide_first_16(t->width), second = tide_first_16(t->width - SIDE);
-    for (int64_t i = 0; i < t->rows; i++, sums += COLUMNS) {
-        tide_tile_write(t, i, 0, first, _mm512_load_ps(sums), to);
-        if (second)
-            tide_tile_write(t, i, SIDE, second, _mm512_load_ps(sums + SIDE), to);
+    if (t->ends) {
+        before->tile = *t;
+        before->row = 0;
     }
 }
 
 TIDE_AMX static void tile_amx(const struct tide_tile *t)
 {
-    _Alignas(TIDE_CACHE_LINE) float room[ROWS * COLUMNS], *sums = t->ends ? room : t->sums;
     if (t->rows > SIDE)
-        multiply(t, sums, true);
+        multiply(t, true);
     else
-        multiply(t, sums, false);
-    if (t->ends && t->to == TIDE_F32)
-        write_sums(t, sums, TIDE_F32);
-    else if (t->ends)
-        write_sums(t, sums, TIDE_BF16);
+        multiply(t, false);
 }
 
 /* Columns lie in squares, those of 16 cells beside each other: a tile is read from memory that is in one
@@ -157,7 +214,7 @@ const struct tide_tile_kind tide_tile_amx = {.name = "AMX",
                                              .rows = ROWS,
                                              .columns = COLUMNS,
                                              .cell_step = STEP,
-                                             .block = 384,
+                                             .block = 192,
                                              .group = 4,
                                              .rows_to_pack_for = 4096,
                                              .more_per_cell = 1,
@@ -165,6 +222,7 @@ const struct tide_tile_kind tide_tile_amx = {.name = "AMX",
                                              .pack_b = pack_columns,
                                              .pack_cells = tide_pack_avx512,
                                              .tile = tile_amx,
+                                             .finish = finish,
                                              .along = along_amx,
                                              .begin = begin,
                                              .end = end};
