@@ -70,7 +70,8 @@ static void *multiplied_so(const struct trial *t, bool is_few)
     size_t size = c_bytes(&t->product),
            bytes = tide_aligned(is_few ? tide_few_scratch(t->kind, &t->product)
                                        : tide_tiles_scratch(t->kind, &t->product));
-    struct tide_operands operands = {t->a, t->b, t->bias, malloc(size), NULL};
+    struct tide_operands operands = {t->a, t->b, t->bias, aligned_alloc(TIDE_ALIGN, tide_aligned(size)),
+                                     NULL};
     void *scratch = aligned_alloc(TIDE_ALIGN, bytes);
     assert_non_null(scratch);
     assert_non_null(operands.c);
@@ -209,6 +210,39 @@ static void each_edge_of_a_tile_is_right(void **state)
 {
     (void)state;
     for_each_kind(edges_of);
+}
+
+/* Rows of c that are whole cache lines may be written in another way. */
+static void whole_lines_of(const struct tide_tile_kind *kind)
+{
+    enum { M = 70, N = 96, WHOLE = N + 32 };
+    for (int variant = 0; variant < VARIANTS; variant += is_slow() ? 6 : 1) {
+        struct tide_product p;
+        if (!product_of(kind, M, N, variant % 2 ? 40 : 900, variant, &p))
+            continue;
+        struct trial t = trial_of(kind, p), lines = t;
+        size_t number = tide_dtype_bytes(p.to), row = N * number, had = (size_t)t.product.c_stride * number;
+        lines.product.c_stride = WHOLE;
+        lines.c = numbers(M * WHOLE, p.to, 5);
+        for (size_t i = 0; i < M; i++)
+            memcpy((char *)lines.c + i * WHOLE * number, (const char *)t.c + i * had, row);
+        char *expected = multiplied(&t), *c = multiplied(&lines);
+        for (size_t i = 0; i < M; i++) {
+            size_t at = i * WHOLE * number;
+            assert_memory_equal(c + at, expected + i * had, row);
+            assert_memory_equal(c + at + row, (const char *)lines.c + at + row, WHOLE * number - row);
+        }
+        free(expected);
+        free(c);
+        free(lines.c);
+        trial_release(&t);
+    }
+}
+
+static void whole_cache_lines_have_the_bits_of_others(void **state)
+{
+    (void)state;
+    for_each_kind(whole_lines_of);
 }
 
 /* More threads than processors, so that some are done long before others begin, and take from them. Small
@@ -575,6 +609,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_edge_of_a_tile_is_right),
+        cmocka_unit_test(whole_cache_lines_have_the_bits_of_others),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(a_part_has_the_bits_of_the_whole),
         cmocka_unit_test(what_is_no_number_stays_where_it_is),
