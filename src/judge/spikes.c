@@ -11,7 +11,6 @@ enum { SAMPLE = 4096, HEIGHTS = 512 };
 /* Walks along the kept floor, which is taken as straight between its points and as going on at its ends. */
 struct walk {
     const struct tide_floor *f;
-    size_t first;       /* window that counts */
     size_t left, right; /* kept windows around the place looked at last; equal when there is only one */
 };
 
@@ -25,12 +24,11 @@ static size_t next_kept(const struct tide_floor *f, size_t from)
 /* Takes no notice of what the floor was before from_x. */
 static struct walk begin_walk(const struct tide_floor *f, double from_x)
 {
-    struct walk w = {.f = f, .left = next_kept(f, 0)};
+    struct walk w = {f, next_kept(f, 0), 0};
     while (w.left < f->count && f->x[w.left] < from_x)
         w.left = next_kept(f, w.left + 1);
     if (w.left == f->count)
         w.left = 0;
-    w.first = w.left;
     size_t right = next_kept(f, w.left + 1);
     w.right = right < f->count ? right : w.left;
     return w;
@@ -54,18 +52,6 @@ static double floor_under(struct walk *w, double x)
     if (x < f->x[w->left] || x > f->x[w->right])
         slope = fmax(slope, 0); /* beyond the ends a rise may go on, but noise must not dig a hole */
     return f->bytes[w->left] + slope * (x - f->x[w->left]);
-}
-
-/* What the floor reaches on both sides of the place looked at last, in one of two windows each: memory stays
- * at that level for whole windows, so it is no spike, though the floor between them is lower for a moment. */
-static double floor_around(const struct walk *w)
-{
-    const struct tide_floor *f = w->f;
-    size_t before = w->left, after = next_kept(f, w->right + 1);
-    while (before > w->first && (before == w->left || !f->kept[before]))
-        before--;
-    after = after < f->count ? after : w->right;
-    return fmin(fmax(f->bytes[before], f->bytes[w->left]), fmax(f->bytes[w->right], f->bytes[after]));
 }
 
 /* Typical height of a moment over its floor, from an even choice of moments. */
@@ -182,8 +168,9 @@ int tide_judging_find_spikes(struct tide_judging *j)
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        double floor = floor_under(&w, m->x[i]),
-               most = fmax(floor, floor_around(&w)) + tall; /* that is not a spike */
+        /* Over a level it is said how much they rise: its floor may be lower for a moment, which is a dip. */
+        double floor = j->v->kind == TIDE_FLAT ? j->v->floor_last : floor_under(&w, m->x[i]),
+               most = floor + tall; /* that is not a spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
         was_low = was_low || began_low;
         if (began_low)

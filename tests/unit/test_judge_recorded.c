@@ -375,6 +375,26 @@ static void a_level_with_rare_dips_has_no_spikes(void **state)
     assert_int_equal(v.spikes.count, 0);
 }
 
+/* Six ramps from 10 to 109 MB, which windows cut anywhere. */
+static void floor_and_spike_are_no_more_than_the_peak(void **state)
+{
+    (void)state;
+    enum { RAMP = 100, LOOKS = 480 };
+    int level = 0;
+    for (int ramp = RAMP; ramp > 20; ramp -= 7) {
+        for (int i = 0; i < LOOKS; i++) {
+            xs[i] = i;
+            ys[i] = 1e6 * (10 + 99.0 * (i % ramp) / ramp);
+        }
+        struct tide_verdict v = judge(LOOKS, true);
+        if (v.kind != TIDE_FLAT && v.kind != TIDE_SPIKES)
+            continue;
+        assert_true(v.floor_last + v.spikes.largest_bytes <= v.peak + 1);
+        level++;
+    }
+    assert_true(level >= 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_rise_that_is_neither_sure_nor_large_is_flat),
         cmocka_unit_test(a_small_rise_that_has_all_but_stopped_is_level),
         cmocka_unit_test(a_level_with_rare_dips_has_no_spikes),
+        cmocka_unit_test(floor_and_spike_are_no_more_than_the_peak),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
     return cmocka_run_group_tests(tests, NULL, clean);
