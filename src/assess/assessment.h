@@ -84,7 +84,8 @@ struct tide_judged {
     struct tide_verdict verdict;
     bool live_known;                 /* what the program holds is known, and its memory rose: */
     struct tide_retention retention; /* what that says */
-    bool filling; /* a plateau that is still to come: memory that is held is being touched */
+    bool may_go_on; /* memory has stopped to rise; whether what the program holds has cannot be told yet */
+    bool filling;   /* a plateau that is still to come: memory that is held is being touched */
     struct tide_kept kept;
     const double *x, *bytes; /* the series that was judged; lives in the assessment */
     size_t count;

@@ -14,6 +14,7 @@
 
 static const double LOST_MOST = 0.01;   /* of the samples: more, and what is live is not known */
 static const double INSIDE_SAMPLES = 4; /* fewer that come one after another may be chance */
+static const double UNSEEN_SAMPLES = 3; /* of 20 that should have come, once none does */
 static const double LATE_MOST = 0.1;    /* of the stretch: who is seen from later on was not seen grow */
 
 /* Whether the sum of what was seen allocated is what the process holds. */
@@ -175,9 +176,22 @@ static void widen(struct tide_verdict *v, double samples)
     v->slope_high = v->slope + tide_error_of_both(v->slope_high - v->slope, error);
 }
 
-/* Memory is level. What the program holds may leak all the same, as long as that fits into what the process
- * had or is not touched: then the verdict is on that. */
-static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j)
+/* The part of a series from a place on. */
+static void cut_before(struct tide_judge_input *series, double from_x)
+{
+    size_t first = 0;
+    while (first < series->count && series->x[first] < from_x)
+        first++;
+    series->x += first;
+    series->bytes += first;
+    series->phase_of += series->phase_of ? first : 0;
+    series->count -= first;
+}
+
+/* Memory is level from a place on. What the program holds may leak all the same, as long as that fits into
+ * what the process had or is not touched: then the verdict is on that. */
+static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j,
+                       double from_x)
 {
     struct tide_judged held = *j;
     struct tide_verdict *v = &held.verdict;
@@ -185,6 +199,7 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes;
     if (live_series(s, p, v, &live))
         return -1;
+    cut_before(&live, from_x);
     if (live.count == 0 || tide_judge(&live, s->scratch, v, s->err))
         return live.count == 0 ? 0 : -1;
     double samples = interval > 0 ? v->growth_bytes / interval : INFINITY;
@@ -198,6 +213,24 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     held.inside = true;
     *j = held;
     return 0;
+}
+
+/* Memory has stopped to rise; what the program holds rose before. How much longer it takes until samples can
+ * tell that this has stopped, too; 0: they do. */
+static int still_unknown(struct tide_assessing *s, const struct tide_verdict *v,
+                         const struct tide_judge_input *live, const struct tide_retention *r, double interval,
+                         double *ret_steps)
+{
+    struct tide_drift since;
+    double length = v->x_last - v->knee_x;
+    *ret_steps = 0;
+    if (v->kind != TIDE_PLATEAU || !(length > 0) || !(r->live_low > 0))
+        return 0;
+    int known = tide_judge_drift(live, v->knee_x, s->scratch, &since, s->err);
+    double unseen = UNSEEN_SAMPLES * interval;
+    if (known > 0 && since.slope_high + unseen / length >= r->live_low)
+        *ret_steps = fmax(unseen / r->live_low - length, length);
+    return known < 0 ? -1 : 0;
 }
 
 /* When the last step was over nobody said. Of a program that ended well it may have done something else by
@@ -214,25 +247,34 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     if (p->heap_count == 0 || p->point_count == 0 || !is_seen(s->h, p->row.id))
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES) {
-        int status = find_inside(s, p, j);
+    bool level = v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES;
+    if (level || v->kind == TIDE_PLATEAU) {
+        int status = find_inside(s, p, j, level ? -INFINITY : v->knee_x);
         tide_arena_rewind(s->scratch, mark);
-        return status;
+        if (status || level || j->inside)
+            return status;
     }
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
     struct tide_retention_input input = {
         .verdict = v, .until_x = until(s, v), .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
+    double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes, unknown_for = 0;
     int known = live_series(s, p, v, &input.live)
                     ? -1
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
+    if (known > 0 && still_unknown(s, v, &input.live, &j->retention, interval, &unknown_for))
+        known = -1;
     tide_arena_rewind(s->scratch, mark);
     if (known <= 0)
         return known;
     j->live_known = true;
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
     double matters = fmax(TIDE_RETENTION_LEAST * v->floor_last, TIDE_LEAK_LEAST);
-    if (j->retention.retains && v->growth_bytes >= matters)
+    if (unknown_for > 0) {
+        v->slope = j->retention.live_per_x;
+        j->may_go_on = true;
+        tide_assessing_doubt(v, unknown_for);
+    } else if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
     else if (j->retention.retains && v->kind == TIDE_LEAK) /* a small part; it may become a finding */
         tide_assessing_doubt(v, (matters - v->growth_bytes) / v->slope);

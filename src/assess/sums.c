@@ -259,8 +259,9 @@ int tide_assessing_sums(struct tide_assessing *s)
 
 /* Growth of a sum by what is said of the processes in it. */
 struct explained {
-    double leaks, retained, filled, room;
-    double more; /* processes that came, less those that went */
+    double leaks, retained, filled, room, unknown;
+    double steps_needed; /* until it is known */
+    double more;         /* processes that came, less those that went */
 };
 
 static bool is_member(const struct tide_history *h, const struct tide_judged *sum,
@@ -277,7 +278,10 @@ static void add_verdict(struct explained *e, const struct tide_judged *j)
         e->retained += growth;
     else if (j->verdict.kind == TIDE_LEAK)
         e->leaks += growth;
-    else if (j->filling) {
+    else if (j->may_go_on) {
+        e->unknown += growth;
+        e->steps_needed = fmax(e->steps_needed, j->verdict.steps_needed);
+    } else if (j->filling) {
         e->filled += growth;
         e->room += j->verdict.ceiling_bytes - j->verdict.floor_last;
     }
@@ -335,6 +339,9 @@ void tide_assessing_explain_sums(struct tide_assessing *s)
             v->kind = TIDE_RETENTION;
         else if (v->kind == TIDE_LEAK && e.filled > 0 && e.filled >= nearly_all)
             tide_assessing_fill(j, v->floor_last + e.room);
+        else if (v->kind == TIDE_PLATEAU && e.unknown > 0 &&
+                 e.unknown >= TIDE_SUM_EXPLAINED * v->growth_bytes)
+            tide_assessing_doubt(v, e.steps_needed);
         else if (v->kind == TIDE_LEAK && e.leaks + e.more < TIDE_SUM_EXPLAINED * v->growth_bytes)
             say_unexplained(j);
     }
