@@ -208,6 +208,7 @@ struct search {
     const struct tide_evidence *evidence;
     struct tried list[TRIED_MOST];
     int count;
+    double within; /* how far off something may be */
 };
 
 /* Puts a try's mistakes into a copy of the job. */
@@ -433,7 +434,7 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
              t->second >= 0 ? mistakes[t->second].key : "");
     memcpy(e.phases, f.phases, sizeof e.phases);
     e.phase_count = f.phase_count;
-    if (fabs(e.distance) > SHOWN_WITHIN || adds_nothing(to, t, e.bytes))
+    if (fabs(e.distance) > s->within || adds_nothing(to, t, e.bytes))
         return;
     int at = to->count < TIDE_EXPLANATIONS ? to->count++ : TIDE_EXPLANATIONS;
     for (; at > 0 && to->list[at - 1].score < e.score; at--)
@@ -522,11 +523,17 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
         return -1;
     }
     ret->naive = naive_bytes(job, &ret->right);
-    ret->innocent = fabs(comparable(s, &ret->right) / (double)evidence->bytes - 1) < 2 * PLAN_ERROR;
+    ret->right_distance = comparable(s, &ret->right) / (double)evidence->bytes - 1;
+    ret->innocent = fabs(ret->right_distance) < 2 * PLAN_ERROR;
+    /* A mistake that is further off than a correct run explains nothing, unless something grew. */
+    bool grew = evidence->fails_at || evidence->per_step;
+    s->within = ret->innocent || grew ? SHOWN_WITHIN : fmin(SHOWN_WITHIN, fabs(ret->right_distance));
     try_all(s);
     qsort(s->list, (size_t)s->count, sizeof *s->list, by_score);
     for (int i = 0; i < s->count && i < EXACT_MOST; i++)
         take(s, &s->list[i], ret);
+    if (!ret->count && !grew && fabs(ret->right_distance) <= SHOWN_WITHIN)
+        ret->innocent = true;
     find_test(s, ret);
     free(s);
     return 0;

@@ -159,7 +159,8 @@ static void print_innocent(const struct tide_job *job, const struct tide_evidenc
             tide_model_sees(&job->model) ? "" : " and one tensor of logits", state,
             TIDE_MEMORY(evidence->device ? found->right.device : found->right.allocated));
     if (found->innocent)
-        fprintf(out, "A correct run needs %s: nothing has to be wrong.\n", TIDE_MEMORY(evidence->bytes));
+        fprintf(out, "%s is within %.1f %% of that: nothing has to be wrong.\n", TIDE_MEMORY(evidence->bytes),
+                fmax(0.1, 100 * fabs(found->right_distance)));
 }
 
 void tide_explanations_print(const struct tide_job *job, const struct tide_evidence *evidence,

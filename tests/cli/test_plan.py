@@ -164,6 +164,13 @@ def test_what_needs_no_mistake_is_not_said_to_be_unexplained(tidemark):
     assert "nothing has to be wrong" in got.out and "These mistakes would use about as much:" in got.out
 
 
+def test_a_mistake_further_off_than_a_correct_run_is_not_offered(tidemark):
+    for measured in ("8.61G", "8.8G"):  # a correct run: 8,690 MB; the model there twice: 9,188 MB
+        got = tidemark("plan", "--model", "gpt2", "--batch", "8", "--seq", "512", "--explain", measured)
+        assert got.code == 0 and "a correct run needs 8,690 MB" in got.out
+        assert "of that: nothing has to be wrong" in got.out and "mistake" not in got.out
+
+
 def test_the_own_runtime_is_laid_out_exactly(tidemark):
     for more in ([], ["--batch", "3", "--budget", "4M"]):
         words = ["train", "lm", "--preset", "tiny", *more]
