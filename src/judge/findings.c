@@ -235,6 +235,11 @@ void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const 
     set_slope(j, fit, df);
     double z = tide_judging_sureness(fit->tail / fmax(fit->tail_error, 1e-300), df);
     j->v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(z - 2));
+    bool was_level = fit->model == TIDE_MODEL_ONSET ||
+                     (fit->model == TIDE_MODEL_BEND &&
+                      fabs(fit->beta[1] * fit->k) <= TIDE_SINCE_SHARE * fit->tail * (1 - fit->k));
+    if (was_level)
+        j->v->since_x = tide_judging_x(j, fit->k);
 }
 
 void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,

@@ -295,6 +295,7 @@ static void clear_verdict(struct tide_verdict *v)
                                .slope_low = NAN,
                                .slope_high = NAN,
                                .slowed_x = NAN,
+                               .since_x = NAN,
                                .knee_x = NAN,
                                .ceiling_bytes = NAN,
                                .bytes_per_item = NAN,

@@ -86,6 +86,7 @@ struct tide_verdict {
     double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: the upper
                                             end alone, of a rise beside it */
     double slowed_x;                     /* leak: where it became slower than it had been before */
+    double since_x;                      /* leak: where it began, if the floor was level before; else NAN */
     double knee_x;                       /* plateau */
     double ceiling_bytes;                /* plateau: where it levels off */
     double bytes_per_item;               /* where items per step are known and it grows or grew */

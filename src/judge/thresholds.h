@@ -61,6 +61,11 @@
 #define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
 
+/* A leak is said to have begun at a bend if all that rose before is no more than this share of what did
+ * since.
+ */
+#define TIDE_SINCE_SHARE 0.05
+
 /* An accelerating leak is no higher a power than this: what is was level until a few jumps at its end, and
  * they cannot tell how it goes on. */
 #define TIDE_POWER_MOST 5.0

@@ -395,6 +395,24 @@ static void floor_and_spike_are_no_more_than_the_peak(void **state)
     assert_true(level >= 6);
 }
 
+static void a_leak_that_begins_late_says_when(void **state)
+{
+    (void)state;
+    enum { LOOKS = 300, BEGINS = 180 };
+    for (int begins = 0; begins <= BEGINS; begins += BEGINS) {
+        for (int i = 0; i < LOOKS; i++) {
+            xs[i] = 2 * i;
+            ys[i] = 2e6 + (i > begins ? 4e5 * (i - begins) : 0);
+        }
+        struct tide_verdict v = judge(LOOKS, true);
+        assert_int_equal(v.kind, TIDE_LEAK);
+        if (begins)
+            assert_true(fabs(v.since_x - 2 * BEGINS) < 12);
+        else
+            assert_true(isnan(v.since_x));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_small_rise_that_has_all_but_stopped_is_level),
         cmocka_unit_test(a_level_with_rare_dips_has_no_spikes),
         cmocka_unit_test(floor_and_spike_are_no_more_than_the_peak),
+        cmocka_unit_test(a_leak_that_begins_late_says_when),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
     return cmocka_run_group_tests(tests, NULL, clean);

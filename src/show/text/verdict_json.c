@@ -57,6 +57,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_whole(json, "floor_first_bytes", v->floor_first);
     tide_json_whole(json, "floor_last_bytes", v->floor_last);
     tide_json_whole(json, "peak_bytes", v->peak);
+    json_place(json, "since_step", "since_second", steps, v->since_x);
     json_place(json, "knee_step", "knee_second", steps, v->knee_x);
     tide_json_whole(json, "ceiling_bytes", v->ceiling_bytes);
     tide_json_whole(json, "bytes_per_item", v->bytes_per_item);

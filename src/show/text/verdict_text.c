@@ -62,13 +62,16 @@ static void put_rate(struct tide_buf *b, const struct tide_judged *j)
                     digits, low, digits, high);
 }
 
-/* "+33 MiB over 4,000 steps"; a jump beside a leak is said by itself. */
+/* "+33 MiB over 4,000 steps", or "since step 360"; a jump beside a leak is said by itself. */
 static void put_growth(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
     double at_once = tide_verdict_grows(v) && isfinite(v->jump_x) ? v->jump_bytes : 0;
-    tide_buf_format(b, "+%s over %s", TIDE_SIZE(v->growth_bytes - at_once),
-                    STRETCH(j, v->x_last - v->start_x));
+    tide_buf_format(b, "+%s ", TIDE_SIZE(v->growth_bytes - at_once));
+    if (v->kind == TIDE_LEAK && isfinite(v->since_x))
+        tide_buf_format(b, "since %s", PLACE(j, v->since_x));
+    else
+        tide_buf_format(b, "over %s", STRETCH(j, v->x_last - v->start_x));
 }
 
 /* "+176 MiB at once, at step 60" */
