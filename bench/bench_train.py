@@ -47,7 +47,8 @@ def lines_of(command, env=None, may_die_of=0):
     if may_die_of and out.returncode == -may_die_of:
         return None
     if out.returncode:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(map(str, command))}: {out.stderr.strip()}")
+        said = out.stderr.strip() or f"ended with status {out.returncode}"
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(map(str, command))}: {said}")
     found = {}
     for line in out.stdout.splitlines():
         name, _, value = line.partition(" ")

@@ -84,7 +84,7 @@ struct tide_judged {
     struct tide_verdict verdict;
     bool live_known;                 /* what the program holds is known, and its memory rose: */
     struct tide_retention retention; /* what that says */
-    bool may_go_on; /* memory has stopped to rise; whether what the program holds has cannot be told yet */
+    bool may_go_on; /* memory has stopped rising; whether what the program holds has is not known yet */
     bool filling;   /* a plateau that is still to come: memory that is held is being touched */
     struct tide_kept kept;
     const double *x, *bytes; /* the series that was judged; lives in the assessment */

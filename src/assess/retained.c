@@ -14,7 +14,7 @@
 
 static const double LOST_MOST = 0.01;   /* of the samples: more, and what is live is not known */
 static const double INSIDE_SAMPLES = 4; /* fewer that come one after another may be chance */
-static const double UNSEEN_SAMPLES = 3; /* of 20 that should have come, once none does */
+static const double UNSEEN_SAMPLES = 3; /* so many are expected, and none comes, one time in twenty */
 static const double LATE_MOST = 0.1;    /* of the stretch: who is seen from later on was not seen grow */
 
 /* Whether the sum of what was seen allocated is what the process holds. */
@@ -176,6 +176,12 @@ static void widen(struct tide_verdict *v, double samples)
     v->slope_high = v->slope + tide_error_of_both(v->slope_high - v->slope, error);
 }
 
+/* Bytes, on average, from one sample of what is allocated to the next. */
+static double sampled_every(const struct tide_history *h, const struct tide_history_process *p)
+{
+    return (double)tide_history_heap_status(h, p->row.id)->interval_bytes;
+}
+
 /* The part of a series from a place on. */
 static void cut_before(struct tide_judge_input *series, double from_x)
 {
@@ -196,7 +202,7 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     struct tide_judged held = *j;
     struct tide_verdict *v = &held.verdict;
     struct tide_judge_input live;
-    double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes;
+    double interval = sampled_every(s->h, p);
     if (live_series(s, p, v, &live))
         return -1;
     cut_before(&live, from_x);
@@ -215,19 +221,20 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     return 0;
 }
 
-/* Memory has stopped to rise; what the program holds rose before. How much longer it takes until samples can
+/* Memory has stopped rising; what the program holds rose before. How much longer it takes until samples can
  * tell that this has stopped, too; 0: they do. */
-static int still_unknown(struct tide_assessing *s, const struct tide_verdict *v,
-                         const struct tide_judge_input *live, const struct tide_retention *r, double interval,
-                         double *ret_steps)
+static int find_needed(struct tide_assessing *s, const struct tide_history_process *p,
+                       const struct tide_judged *j, const struct tide_judge_input *live, double *ret_steps)
 {
+    const struct tide_verdict *v = &j->verdict;
+    const struct tide_retention *r = &j->retention;
     struct tide_drift since;
     double length = v->x_last - v->knee_x;
     *ret_steps = 0;
     if (v->kind != TIDE_PLATEAU || !(length > 0) || !(r->live_low > 0))
         return 0;
     int known = tide_judge_drift(live, v->knee_x, s->scratch, &since, s->err);
-    double unseen = UNSEEN_SAMPLES * interval;
+    double unseen = UNSEEN_SAMPLES * sampled_every(s->h, p);
     if (known > 0 && since.slope_high + unseen / length >= r->live_low)
         *ret_steps = fmax(unseen / r->live_low - length, length);
     return known < 0 ? -1 : 0;
@@ -258,11 +265,11 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     struct tide_retention_input input = {
         .verdict = v, .until_x = until(s, v), .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
-    double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes, unknown_for = 0;
+    double needed = 0;
     int known = live_series(s, p, v, &input.live)
                     ? -1
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
-    if (known > 0 && still_unknown(s, v, &input.live, &j->retention, interval, &unknown_for))
+    if (known > 0 && find_needed(s, p, j, &input.live, &needed))
         known = -1;
     tide_arena_rewind(s->scratch, mark);
     if (known <= 0)
@@ -270,10 +277,10 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     j->live_known = true;
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
     double matters = fmax(TIDE_RETENTION_LEAST * v->floor_last, TIDE_LEAK_LEAST);
-    if (unknown_for > 0) {
+    if (needed > 0) {
         v->slope = j->retention.live_per_x;
         j->may_go_on = true;
-        tide_assessing_doubt(v, unknown_for);
+        tide_assessing_doubt(v, needed);
     } else if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
     else if (j->retention.retains && v->kind == TIDE_LEAK) /* a small part; it may become a finding */

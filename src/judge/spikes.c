@@ -168,7 +168,7 @@ int tide_judging_find_spikes(struct tide_judging *j)
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        /* Over a level it is said how much they rise: its floor may be lower for a moment, which is a dip. */
+        /* Those of a level are counted from the level that is said: where its floor is lower is a dip. */
         double floor = j->v->kind == TIDE_FLAT ? j->v->floor_last : floor_under(&w, m->x[i]),
                most = floor + tall; /* that is not a spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;

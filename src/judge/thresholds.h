@@ -61,9 +61,8 @@
 #define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
 
-/* A leak is said to have begun at a bend if all that rose before is no more than this share of what did
- * since.
- */
+/* A leak is said to have begun at a bend if the floor moved by no more before than this share of its rise
+ * since. */
 #define TIDE_SINCE_SHARE 0.05
 
 /* An accelerating leak is no higher a power than this: what is was level until a few jumps at its end, and

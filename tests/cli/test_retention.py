@@ -173,7 +173,7 @@ def stopping(i):
     return 200 * MIB + min(i, 60) * MIB
 
 
-def test_memory_stops_to_rise_while_what_is_held_goes_on(tidemark, tmp_path):
+def test_memory_stops_rising_while_what_is_held_goes_on(tidemark, tmp_path):
     """In step 60 much is freed, into which the leak fits from then on."""
     path = recorded(tmp_path / "r.tide", stopping, lambda i: 150 * MIB + i * 200 * KIB + (40 * MIB if i < 60 else 0))
     got = tidemark("judge", "--json", path)
@@ -181,7 +181,7 @@ def test_memory_stops_to_rise_while_what_is_held_goes_on(tidemark, tmp_path):
     assert abs(got.json["bytes_per_step"] / (200 * KIB) - 1) < 0.02
 
 
-def test_memory_stops_to_rise_and_samples_cannot_tell_of_what_is_held(tidemark, tmp_path):
+def test_memory_stops_rising_and_samples_cannot_tell_of_what_is_held(tidemark, tmp_path):
     """Blocks of 50 KiB, of which one in ten is sampled, by chance none for the last 20 steps."""
     path = recorded(tmp_path / "r.tide", lambda i: 200 * MIB + min(i, 150) * 50 * KIB,
                     lambda i: 150 * MIB + min(i, 180) // 10 * 512 * KIB)
@@ -190,7 +190,7 @@ def test_memory_stops_to_rise_and_samples_cannot_tell_of_what_is_held(tidemark, 
     assert got.json["steps_needed"] == pytest.approx(50, abs=5)
 
 
-def test_memory_and_what_is_held_stop_to_rise_together(tidemark, tmp_path):
+def test_memory_and_what_is_held_stop_rising_together(tidemark, tmp_path):
     path = recorded(tmp_path / "r.tide", stopping, lambda i: 150 * MIB + min(i, 60) * MIB)
     assert tidemark("judge", "--json", path).json["verdict"] == "plateau"
 

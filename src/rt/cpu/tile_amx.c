@@ -53,7 +53,7 @@ TIDE_INLINE bool goes_past_caches(const struct tide_tile *t)
            t->c_stride * (int64_t)tide_dtype_bytes(t->to) % TIDE_CACHE_LINE == 0;
 }
 
-TIDE_INLINE TIDE_AVX512 __m512 ended(const struct tide_tile *t, int64_t j, __m512 sum)
+TIDE_INLINE TIDE_AVX512 __m512 with_bias_and_relu(const struct tide_tile *t, int64_t j, __m512 sum)
 {
     if (t->bias)
         sum = _mm512_add_ps(sum, _mm512_loadu_ps(t->bias + j));
@@ -63,7 +63,8 @@ TIDE_INLINE TIDE_AVX512 __m512 ended(const struct tide_tile *t, int64_t j, __m51
 TIDE_INLINE TIDE_AVX512 void write_past_caches(const struct tide_tile *t, int64_t i, const float *sums)
 {
     char *row = t->c + i * t->c_stride * (int64_t)tide_dtype_bytes(t->to);
-    __m512 first = ended(t, 0, _mm512_load_ps(sums)), second = ended(t, SIDE, _mm512_load_ps(sums + SIDE));
+    __m512 first = with_bias_and_relu(t, 0, _mm512_load_ps(sums)),
+           second = with_bias_and_relu(t, SIDE, _mm512_load_ps(sums + SIDE));
     if (t->to == TIDE_F32) {
         _mm512_stream_ps((float *)(void *)row, first);
         _mm512_stream_ps((float *)(void *)row + SIDE, second);

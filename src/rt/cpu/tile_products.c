@@ -195,7 +195,7 @@ struct worker {
     uint32_t *room[2];
     int used; /* the room that the last sheet was packed into */
     float *sums;
-    struct tide_unwritten unwritten;
+    struct tide_unwritten *unwritten;
 };
 
 static int64_t parts_in_field(const struct tiling *t)
@@ -363,7 +363,7 @@ static int64_t due_numbers(const struct job *job, int64_t cells)
 
 /* Meanwhile the next columns are packed, some after each tile, which has asked for their memory. Some of the
  * update that is due is done in the same way. */
-static void multiply_sheet(struct worker *w, const struct sheet *now, const struct sheet *next)
+static void multiply_sheet(const struct worker *w, const struct sheet *now, const struct sheet *next)
 {
     const struct job *job = w->job;
     const struct tide_product *p = job->product;
@@ -373,7 +373,7 @@ static void multiply_sheet(struct worker *w, const struct sheet *now, const stru
             numbers = due_numbers(job, now->cells);
     struct packing packing = packing_of(job, next, tide_ceiling(end - row, rows));
     struct tide_tile tile = first_tile(job, now);
-    tile.unwritten = &w->unwritten;
+    tile.unwritten = w->unwritten;
     tile.sums = w->sums + (size_t)(now->panel % t->group) * (t->sum_bytes / sizeof(float));
     for (; row < end; row += rows) {
         struct tide_piece piece;
@@ -401,14 +401,13 @@ static void multiply_fields(void *context, int64_t first, int64_t last)
     const struct tiling *t = &job->tiling;
     int thread = tide_thread();
     char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
-    struct worker w;
+    struct tide_unwritten unwritten;
+    struct worker w = {
+        .job = job, .thread = thread, .taker = {job->shares, t->threads, thread, 0}, .unwritten = &unwritten};
     struct sheet none = {0};
     (void)first, (void)last;
-    w.job = job;
-    w.thread = thread;
-    w.taker = (struct tide_taker){job->shares, t->threads, thread, 0};
-    w.used = 0;
-    w.unwritten.tile.rows = w.unwritten.row = 0;
+    unwritten.tile = (struct tide_tile){0}; /* nothing; its sums need not be set */
+    unwritten.row = 0;
     w.room[0] = (uint32_t *)(void *)room;
     w.room[1] = (uint32_t *)(void *)(room + t->b_bytes);
     w.sums = (float *)(void *)(room + 2 * t->b_bytes);
@@ -422,7 +421,7 @@ static void multiply_fields(void *context, int64_t first, int64_t last)
         now = next;
     }
     if (job->kind->finish)
-        job->kind->finish(&w.unwritten);
+        job->kind->finish(&unwritten);
     if (job->kind->end)
         job->kind->end();
 }
