@@ -1,5 +1,6 @@
 #include "channel/places.h"
 #include "base/descriptors.h"
+#include "base/title.h"
 #include "channel/birth.h"
 #include "channel/file.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -155,8 +155,8 @@ static void wait_and_remove(const struct tide_places *places, int pipe_end)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
-    prctl(PR_SET_NAME, "tidemark-sweep");
-    tide_close_all_but(0, keep, 3); /* who reads what the tracker writes waits for the last writer */
+    tide_title_set("channel-sweeper"); /* who kills the tracker by its name leaves it alive */
+    tide_close_all_but(0, keep, 3);    /* who reads what the tracker writes waits for the last writer */
     while (read(keep[0], &nothing, 1) < 0 && errno == EINTR)
         ;
     for (size_t i = 0; i < places->count; i++)

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/title.h"
 #include "rt/cpu/processor.h"
 #include "sense/symbol_worker.h"
 
@@ -170,6 +171,7 @@ static int start(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    tide_title_init(argc, argv);
     if (occupy_standard_descriptors())
         return TIDE_EXIT_TROUBLE;
     setlocale(LC_CTYPE, "");

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/title.h"
 #include "cli/spawn.h"
 #include "cli/terminal.h"
 
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -457,8 +457,9 @@ static _Noreturn void pass_on(struct tide_relay *relay)
 
 _Noreturn void tide_relay_live(struct tide_relay *relay)
 {
-    /* Not called tidemark: who kills that by its name means the tracker. */
-    prctl(PR_SET_NAME, "output-relay");
+    /* Not called tidemark, nor by the words of the command: who kills by those means the tracker or the
+     * program. */
+    tide_title_set("output-relay");
     block_signals();
     keep_own_descriptors(relay, relay->watch[0]);
     if (relay->owns_terminal)
@@ -491,7 +492,7 @@ _Noreturn void tide_relay_stand_by(struct tide_relay *relay)
 {
     int from[] = {relay->streams[0].from, relay->streams[1].from};
     char word;
-    prctl(PR_SET_NAME, "relay-deputy");
+    tide_title_set("relay-deputy");
     block_signals();
     keep_own_descriptors(relay, relay->watch[1]);
     for (;;) {

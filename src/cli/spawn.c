@@ -2,6 +2,7 @@
 
 #include "base/descriptors.h"
 #include "base/text.h"
+#include "base/title.h"
 #include "cli/relay.h"
 #include "cli/terminal.h"
 #include "record/record.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,7 +79,7 @@ static void wait_until_watched(int hold)
 /* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
 static _Noreturn void keep(pid_t child, int events, int hold)
 {
-    prctl(PR_SET_NAME, "terminal-keeper");     /* not called tidemark: see relay_process.c */
+    tide_title_set("terminal-keeper");         /* not called tidemark: see relay_process.c */
     int kept[] = {events, hold, STDIN_FILENO}; /* the user's terminal */
     tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
     sigset_t all;

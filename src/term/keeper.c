@@ -1,10 +1,10 @@
 #include "term/keeper.h"
 
 #include "base/descriptors.h"
+#include "base/title.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,14 +12,14 @@
 enum { ARMED = 'a', DISARMED = 'd' };
 
 /* All signals are blocked: SIGTTOU among them, so that the modes may be set from the background. In a group
- * of its own, so that what kills the view's group leaves it alive. */
+ * of its own, so that what kills the view's group leaves it alive; and not called tidemark. */
 static _Noreturn void keep(void (*rescue)(void), const int kept[2], int end)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "tidemark-keeper");
+    tide_title_set("screen-keeper");
     tide_close_all_but(3, (const int[]){kept[0], kept[1], end}, 3);
     char state = DISARMED, word;
     while (TEMP_FAILURE_RETRY(read(end, &word, 1)) == 1)

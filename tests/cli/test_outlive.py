@@ -81,6 +81,11 @@ def assert_all_printed(text, how):
     assert re.findall(r"step (\d+)", text) == [str(i) for i in range(count)]
 
 
+def without_status_line(t):
+    """What the program wrote to the terminal."""
+    return re.sub(rb"\x1b7.*?\x1b8|\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", bytes(t.bytes))
+
+
 def test_into_a_file(tracked, training, tmp_path):
     with open(tmp_path / "out", "w") as out:
         tracker = tracked(training(), stdout=out, stderr=out)
@@ -170,8 +175,7 @@ def test_on_a_terminal(terminal, binary, training, tmp_path):  # noqa: F811
     t.wait((tmp_path / "ended").exists, "the end of the program")
     count = int(ended(tmp_path).split()[1])
     t.wait_for(f"step {count - 1}\r\n")
-    shown = re.sub(rb"\x1b7.*?\x1b8|\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", bytes(t.bytes))  # without the status line
-    assert [int(i) for i in re.findall(rb"^step (\d+)$", shown, re.M)] == list(range(count))
+    assert [int(i) for i in re.findall(rb"^step (\d+)$", without_status_line(t), re.M)] == list(range(count))
     assert b"\r\r\n" not in t.bytes[-1000:]
 
 
@@ -209,15 +213,73 @@ def test_on_a_terminal_that_is_only_written_to(terminal, binary, training, tmp_p
     assert ended(tmp_path) == "hung up"
 
 
+def descendants(pid):
+    """PIDs of the processes that it started, and that those started."""
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [found for child in children for found in (int(child), *descendants(child))]
+
+
+def named(pid):
+    """What `pkill` and `pkill -f` compare with their pattern."""
+    line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
+    return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n"), line
+
+
+def kill_by_line(pattern, pids):
+    """`pkill -9 -f pattern`, among those."""
+    for pid in pids:
+        if pattern in named(pid)[1]:
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_tracker_killed_by_name_takes_nobody_along(tracked, training, tmp_path):
-    """What stands between the program and its output is not called tidemark: `pkill -9 tidemark` means the tracker."""
+    """What stands between the program and its output is not called tidemark, nor by the command's words: `pkill -9
+    tidemark` and `pkill -9 -f 'tidemark run'` mean the tracker, `pkill -9 -f train.py` the program."""
     tracker = tracked(training(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    tracker.stdout.readline()
-    children = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
-    assert "output-relay\n" in [pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in children]
+    program = int(tracker.stdout.readline().split()[1])
+    for name in ("output-relay", "relay-deputy", "channel-sweeper"):
+        assert named(helper(tracker, name)) == (name, name)
+    assert named(tracker.pid) == ("tidemark", f"{tracker.args[0]} run -o a.tide -- {named(program)[1]}")
     (tmp_path / "go").touch()
     tracker.communicate()
     assert tracker.returncode == 0
+
+
+@pytest.mark.parametrize("pattern", ["tidemark run", "tidemark", "a.tide"])
+def test_on_a_terminal_a_tracker_killed_by_its_line_takes_nobody_along(terminal, binary, script, tmp_path,  # noqa: F811
+                                                                       pattern):
+    t = terminal(binary, "run", "-o", "a.tide", "--", *script(
+        "print('pid', os.getpid(), flush=True)\n"
+        "for i in range(50): print('step', i, flush=True)\n"
+        "wait('go')\n"
+        "for i in range(50, 250): print('step', i, flush=True)\n"
+        "open('ended', 'w').write('done')\n"))
+    t.wait_for("step 49\r\n")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    program = int(re.search(rb"pid (\d+)", t.bytes).group(1))
+    ours = [pid for pid in [t.process.pid, *descendants(t.process.pid)] if pid != program]
+    assert pattern not in named(program)[1]
+    kill_by_line(pattern, ours)
+    assert t.wait_end() == -signal.SIGKILL
+    (tmp_path / "go").touch()
+    t.wait((tmp_path / "ended").exists, "the end of the program")
+    t.wait_for("step 249\r\n")
+    assert t.settings == t.settings_before
+    assert [int(i) for i in re.findall(rb"^step (\d+)$", without_status_line(t), re.M)] == list(range(250))
+    for pid in ours:
+        wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists(), f"the end of process {pid}")
+
+
+def test_on_a_terminal_what_stands_between_is_not_called_by_the_commands_words(terminal, binary, script,  # noqa: F811
+                                                                               tmp_path):
+    t = terminal(binary, "run", "-o", "a.tide", "--", *script("print('pid', os.getpid(), flush=True)\nwait('go')\n"))
+    t.wait_for("pid ")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    program = int(re.search(rb"pid (\d+)", t.bytes).group(1))
+    between = {named(pid) for pid in descendants(t.process.pid) if pid != program}
+    assert between == {(name, name) for name in ("output-relay", "relay-deputy", "terminal-keeper", "channel-sweeper")}
+    (tmp_path / "go").touch()
+    assert t.wait_end() == 0
 
 
 HELPERS = ["output-relay", "relay-deputy"]
@@ -282,5 +344,4 @@ def test_on_a_terminal_what_passes_output_on_may_be_killed(terminal, binary, scr
     t.wait_for("step 249\r\n")
     t.wait_end()
     assert t.process.returncode == 0 and t.settings == t.settings_before
-    shown = re.sub(rb"\x1b7.*?\x1b8|\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", bytes(t.bytes))  # without the status line
-    assert [int(i) for i in re.findall(rb"^step (\d+)$", shown, re.M)] == list(range(250))
+    assert [int(i) for i in re.findall(rb"^step (\d+)$", without_status_line(t), re.M)] == list(range(250))

@@ -311,6 +311,8 @@ def test_a_view_that_is_killed_outright_leaves_the_terminal_as_it_was(terminal, 
     t.wait("process tree")
     (view,) = children_of(t.process.pid)
     (keeper,) = children_of(view)
+    wait_for(lambda: pathlib.Path(f"/proc/{keeper}/comm").read_text() == "screen-keeper\n", "the keeper's name")
+    assert pathlib.Path(f"/proc/{keeper}/cmdline").read_bytes().rstrip(b"\0") == b"screen-keeper"
     os.kill(-view if whole_group else view, signal.SIGKILL)
     wait_for(lambda: not pathlib.Path(f"/proc/{keeper}/exe").exists(), "the keeper ending")
     t.keys("\n")
