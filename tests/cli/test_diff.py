@@ -186,9 +186,24 @@ def test_recordings_without_call_sites_are_compared_by_role(made, tidemark):
     got = tidemark("diff", a, b)
     assert got.code == 1
     assert "train.py -> new_train.py: floor" in got.out and "no leak -> +100 KiB/step" in got.out
-    assert "not compared: one of the two has no call sites" in got.out
-    document = tidemark("diff", "--json", a, made("c.tide")).json
+    assert "  code        not compared: neither has call sites; record both with 'tidemark run --heap -- PROG'\n" in got.out
+
+
+def test_the_one_without_call_sites_is_named(made, tidemark):
+    without, with_heap = made("a.tide", heap=False), made("c.tide")
+    for named, two in (("A", (without, with_heap)), ("B", (with_heap, without))):
+        assert (f"  code        not compared: {named} has no call sites; record it with 'tidemark run --heap -- PROG'\n"
+                in tidemark("diff", *two).out)
+    document = tidemark("diff", "--json", without, with_heap).json
     assert document["sites"] == [] and document["a"]["live_bytes"] is None
+
+
+def test_a_recording_with_heap_and_without_call_sites_is_not_to_be_recorded_with_heap(made, tidemark):
+    seen, unseen = made("a.tide"), made("b.tide", heap=False)
+    with sqlite3.connect(unseen) as db:
+        db.execute("INSERT INTO note (t_ns, text) VALUES (0, ?)", ("--heap saw no allocations: './s' is statically linked",))
+    assert f"  code        not compared: B has no call sites; 'tidemark blame {unseen}' says why\n" in tidemark(
+        "diff", seen, unseen).out
 
 
 def test_two_moments_of_one_run(made, tidemark):

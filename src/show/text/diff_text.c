@@ -150,6 +150,22 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
     tide_stack_print(d->sides[side].history, site, frames, out);
 }
 
+/* Which of the two has no call sites, and what to do about it. */
+static void print_why_not(const struct tide_diff *d, FILE *out)
+{
+    const struct tide_diff_side *a = &d->sides[0], *b = &d->sides[1];
+    bool neither = !a->history->site_count && !b->history->site_count;
+    const struct tide_diff_side *without = a->history->site_count ? b : a;
+    fprintf(out, "  code        not compared: %s call sites; ",
+            neither        ? "neither has"
+            : without == a ? "A has no"
+                           : "B has no");
+    if (tide_sites_were_asked(without->history))
+        fprintf(out, "'tidemark blame %s' says why\n", TIDE_SHOWN(without->source, LINE));
+    else
+        fprintf(out, "record %s with 'tidemark run --heap -- PROG'\n", neither ? "both" : "it");
+}
+
 static void print_sites(const struct tide_diff *d, size_t most, size_t frames, FILE *out)
 {
     for (size_t i = 0; i < d->site_count && i < most; i++)
@@ -157,9 +173,7 @@ static void print_sites(const struct tide_diff *d, size_t most, size_t frames, F
     if (d->site_count > most)
         fprintf(out, "  and         %zu more call sites that changed (-n)\n", d->site_count - most);
     if (!d->has_sites)
-        fputs("  code        not compared: one of the two has no call sites; record both with 'tidemark run "
-              "--heap -- PROG'\n",
-              out);
+        print_why_not(d, out);
     else
         fprintf(out, "  unchanged   %zu call site%s, as far as samples can tell\n", d->unchanged,
                 d->unchanged == 1 ? "" : "s");
