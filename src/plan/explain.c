@@ -14,8 +14,9 @@ static const double PAIR_PENALTY = 0.25;
 
 enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, BLOCKS_PLANNED = 384 };
 
-/* A mistake that grows has a count, which is fitted: of what one step may add any number of, or one. */
-enum growth { STAYS, GROWS, ONE_A_STEP };
+/* A mistake that grows has a count, which is fitted: of what every forward pass may add one of, or every
+ * step. */
+enum growth { STAYS, ONE_A_PASS, ONE_A_STEP };
 
 /* What a job is, for the mistakes that can be made in it. */
 enum {
@@ -135,7 +136,7 @@ static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size
 
 /* How common each is, among those who ask: from the questions in public trackers, roughly. */
 static const struct mistake mistakes[] = {
-    {"graphs", 0.15, GROWS, TRAINS, graphs, FUNCTION},
+    {"graphs", 0.15, ONE_A_PASS, TRAINS, graphs, FUNCTION},
     {"padding", 0.15, STAYS, TEXT, padding, FUNCTION},
     {"dtype", 0.18, STAYS, NARROW, wide, FUNCTION},
     {"autocast", 0.10, STAYS, 0, NULL, NO_FLAG(autocast), "no autocast: everything in fp32"},
@@ -200,7 +201,7 @@ static bool any(const struct tried *t, enum growth growth)
 
 static bool grows(const struct tried *t)
 {
-    return any(t, GROWS) || any(t, ONE_A_STEP);
+    return any(t, ONE_A_PASS) || any(t, ONE_A_STEP);
 }
 
 struct search {
@@ -294,6 +295,15 @@ static void add_try(struct search *s, struct tried t)
     s->list[s->count++] = t;
 }
 
+/* The largest count that the run can have had. How many groups of answers a step of GRPO goes through, one
+ * after the other, nobody says. */
+static int64_t most_of(const struct search *s, const struct tried *t)
+{
+    if (!s->job.steps || (any(t, ONE_A_PASS) && s->job.task == TIDE_TASK_GRPO))
+        return COUNT_MOST;
+    return any(t, ONE_A_PASS) ? tide_times(s->job.steps, s->job.accumulation) : s->job.steps;
+}
+
 /* The count that brings a growing mistake nearest to what was measured: bytes are a straight line in it. */
 static void try_fitted(struct search *s, struct tried t)
 {
@@ -313,7 +323,7 @@ static void try_fitted(struct search *s, struct tried t)
     if (!(wanted >= 1.5 && wanted <= COUNT_MOST))
         return;
     t.amount = llround(wanted);
-    if (any(&t, ONE_A_STEP) && s->job.steps && t.amount > s->job.steps)
+    if (t.amount > most_of(s, &t))
         return;
     t.unit = slope;
     t.bytes = at[0] + slope * (double)(t.amount - 3);
@@ -418,18 +428,26 @@ static bool plan_whole(const struct search *s, const struct tried *t, struct tid
     return true;
 }
 
+/* How many forward passes a step must have had for the count; 0: no more than the job says. */
+static int64_t passes_of(const struct search *s, const struct tried *t)
+{
+    int64_t steps = s->job.steps;
+    int64_t passes = steps && any(t, ONE_A_PASS) ? t->amount / steps + (t->amount % steps > 0) : 0;
+    return passes > s->job.accumulation ? passes : 0;
+}
+
 static void take(struct search *s, const struct tried *t, struct tide_explanations *to)
 {
     struct tide_forecast f;
     struct tried exact = *t;
-    struct tide_explanation e = {.amount = t->amount};
+    struct tide_explanation e = {.amount = t->amount, .passes = passes_of(s, t)};
     if (!plan_whole(s, t, &f, e.what, sizeof e.what))
         return;
     exact.bytes = comparable(s, &f);
     e.bytes = (int64_t)exact.bytes;
     e.distance = exact.bytes / (double)s->evidence->bytes - 1;
     e.score = score_of(s, &exact);
-    e.grows = grows(t);
+    e.grows = grows(t) && !e.passes;
     snprintf(e.keys, sizeof e.keys, "%s%s%s", mistakes[t->first].key, t->second >= 0 ? "+" : "",
              t->second >= 0 ? mistakes[t->second].key : "");
     memcpy(e.phases, f.phases, sizeof e.phases);
@@ -446,12 +464,11 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
 
 enum { APART_PERCENT = 5 }; /* what two plans must differ by for a measurement to tell them apart */
 
-/* Two that grow, to the same height: by what one of each adds. */
+/* Two with a count, to the same height: by what one of each adds. */
 static void test_growth(const struct tide_explanation *a, const struct tide_explanation *b,
                         struct tide_explanations *to)
 {
-    if (a->grows && b->grows && a->amount > 0 && b->amount > 0 &&
-        llabs(a->amount - b->amount) * 100 > APART_PERCENT * a->amount)
+    if (a->amount > 0 && b->amount > 0 && llabs(a->amount - b->amount) * 100 > APART_PERCENT * a->amount)
         snprintf(to->test, sizeof to->test,
                  "what one forward pass adds to the allocated bytes: about %s if 1 is true, %s if 2 is",
                  TIDE_MEMORY((double)a->bytes / (double)a->amount),
@@ -472,7 +489,7 @@ static void find_test(const struct search *s, struct tide_explanations *to)
     if (to->count < 2)
         return;
     const struct tide_explanation *a = &to->list[0], *b = &to->list[1];
-    if (a->grows != b->grows && later >= LEAST) {
+    if (a->grows != b->grows && !a->passes && !b->passes && later >= LEAST) {
         snprintf(
             to->test, sizeof to->test,
             "allocated bytes at the start of step 2 and of step %lld: they differ if %s, and are equal if "
@@ -524,7 +541,8 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
     }
     ret->naive = naive_bytes(job, &ret->right);
     ret->right_distance = comparable(s, &ret->right) / (double)evidence->bytes - 1;
-    ret->innocent = fabs(ret->right_distance) < 2 * PLAN_ERROR;
+    /* A correct run does not grow with its steps. */
+    ret->innocent = fabs(ret->right_distance) < 2 * PLAN_ERROR && !evidence->per_step;
     /* A mistake that is further off than a correct run explains nothing, unless something grew. */
     bool grew = evidence->fails_at || evidence->per_step;
     s->within = ret->innocent || grew ? SHOWN_WITHIN : fmin(SHOWN_WITHIN, fabs(ret->right_distance));

@@ -28,8 +28,9 @@ struct tide_explanation {
     int64_t bytes;   /* planned with the mistake in it */
     double distance; /* from the measured, as a share */
     double score;    /* higher is likelier */
-    bool grows;      /* step by step */
     int64_t amount;  /* the count that was fitted, 0: none */
+    int64_t passes;  /* forward passes that each step must have had for it, 0: no more than the job says */
+    bool grows;      /* step by step; not where one step may have made all of the count */
     struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase_count;
 };

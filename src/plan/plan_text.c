@@ -186,6 +186,8 @@ void tide_explanations_print(const struct tide_job *job, const struct tide_evide
                     (long long)evidence->fails_at);
         else if (e->grows && !evidence->fails_at)
             fprintf(out, "; grows with steps");
+        else if (e->passes)
+            fprintf(out, "; needs at least %lld forward passes a step", (long long)e->passes);
         fputc('\n', out);
     }
     if (found->test[0])

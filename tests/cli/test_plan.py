@@ -94,8 +94,8 @@ def test_the_chess_model_held_graphs(tidemark):
     assert got.code == 0, got.err
     lines = got.out.splitlines()
     assert "leaves out gradients, optimizer state and activations" in lines[0]
-    assert "forward graphs held before one backward" in lines[2] and "grows with steps" in lines[2]
-    assert lines[-1].startswith("To tell 1 from 2, measure ")
+    assert re.search(r"1\. 20 forward graphs held before one backward: .*; needs at least 2 forward passes a step$", lines[2])
+    assert lines[-1].startswith("To tell 1 from 2, measure the peak of allocated bytes of the phase ")
 
 
 def test_growth_per_step_points_at_what_grows(tidemark):
@@ -129,8 +129,32 @@ def test_no_cause_needs_more_steps_than_the_run_had(tidemark, steps):
         kept = [e["count"] for e in found if "outputs" in e["mistakes"]]
         assert all(count <= steps for count in kept), kept
         assert steps < 150 or kept, "a run of so many steps could have kept as many"
+
+
+@pytest.mark.parametrize("steps, passes", [(1, 21), (5, 4), (12, 2), (150, None)])
+def test_graphs_that_a_step_may_have_made_alone_are_not_said_to_grow(tidemark, steps, passes):
+    """A step of GRPO may go through any number of groups."""
     said = tidemark(*GRPO, "--explain", "22.65GB", "--fails-at", str(steps)).out
-    assert ("grows with steps" in said) == (steps > 2)
+    graphs = next(line for line in said.splitlines() if re.search(r"2[01] forward graphs held before one backward:", line))
+    assert ("grows with steps" in graphs) == (passes is None)
+    assert re.findall(r"needs at least (\d+) forward passes a step$", graphs) == ([str(passes)] if passes else [])
+
+
+@pytest.mark.parametrize("task", ["pretrain", "sft", "lora"])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_no_more_graphs_are_held_than_the_run_had_forward_passes(tidemark, task, accumulation):
+    for dtype, bytes in (("fp32", "40G"), ("bf16", "40G"), ("bf16", "20G")):
+        got = tidemark("plan", "--model", "gpt2", "--task", task, "--batch", "4", "--seq", "1024", "--dtype", dtype,
+                       "--accumulation", str(accumulation), "--explain", bytes, "--fails-at", "5", "--json")
+        for e in json.loads(got.out)["explain"]["explanations"]:
+            most = 5 * accumulation if "graphs" in e["mistakes"] else 5
+            assert not e["count"] or e["count"] <= most, e
+
+
+def test_growth_per_step_is_not_innocent(tidemark):
+    planned = json.loads(tidemark("plan", "--model", "gpt2", "--json").out)["allocated_bytes"]
+    got = tidemark("plan", "--model", "gpt2", "--explain", str(planned), "--per-step", "100M")
+    assert "nothing has to be wrong" not in got.out
 
 
 @pytest.mark.parametrize("failed, measured", [((), ["2", "10"]), (("--fails-at", "3"), ["2", "3"]), (("--fails-at", "2"), [])])
