@@ -214,10 +214,12 @@ static int describe_others(struct tide_assessing *s)
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
         return 0;
-    for (size_t i = 1; i < s->a->count; i++)
-        growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
-                   tide_verdict_grows(&s->a->judged[i].verdict) && !s->a->judged[i].passing &&
-                   s->a->judged[i].process != worst->process;
+    for (size_t i = 1; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        const struct tide_history_process *p =
+            j->subject == TIDE_SUBJECT_PROCESS ? tide_history_process(h, j->process) : NULL;
+        growing += p && is_other(s, p) && tide_verdict_grows(&j->verdict) && !j->passing;
+    }
     char who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
     if (!common)
@@ -229,7 +231,9 @@ static int describe_others(struct tide_assessing *s)
         snprintf(who, sizeof who, "%zu x %s", alike, role);
     else
         snprintf(who, sizeof who, "%zu x %s and %zu more", alike, role, others - alike);
-    if (growing)
+    if (growing && others == 1)
+        snprintf(how, sizeof how, "grows too");
+    else if (growing)
         snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
     snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, TIDE_SIZE(rss),
              known ? " but " : "", known ? TIDE_SIZE(counted) : "", known ? " counted once (PSS)" : "");

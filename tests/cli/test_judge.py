@@ -177,3 +177,16 @@ def test_what_others_took_since_pss_was_read_counts(tidemark, tmp_path, rss, sai
             r.put("smaps", tick=tick, process=main, pss_bytes=(rss - 2) * MIB, uss_bytes=(rss - 4) * MIB)
     r.meta(ended_ns=100 * SECOND, exit_status=0)
     assert tidemark("judge", "--json", r.close()).json["others"] == "1 other process steady, 200 MiB RSS" + said
+
+
+@pytest.mark.parametrize("parent_grows, how", [(0, "steady"), (32 * 1024, "grows too")])
+def test_workers_that_grow_together_are_not_among_the_others(tidemark, tmp_path, parent_grows, how):
+    r = Recording(tmp_path / "a.tide")
+    r.meta(command="train.py", started_wall_s=1, interval_ns=SECOND // 10, exit_status=0, ended_ns=40 * SECOND)
+    parent = r.process(100, "python3", role="train.py")
+    workers = [r.process(101 + i, "python3", parent=1, role="worker of train.py") for i in range(3)]
+    for step in range(400):
+        r.tick(step / 10, {parent: 20 * MIB + parent_grows * step, **{w: 10 * MIB + 50_000 * step for w in workers}})
+        r.mark(step / 10, STEP, step)
+    found = tidemark("judge", "--json", r.close()).json
+    assert found["verdict"] == "leak" and found["others"].startswith(f"1 other process {how}, "), found
