@@ -99,25 +99,25 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
     }
 }
 
-/* How many samples a site's growth rests on; INFINITY where every block is seen. */
-static double samples_of(const struct tide_blaming *g, const struct tide_culprit *c)
+/* How many samples a site's growth by that many bytes rests on; INFINITY where every block is seen. */
+static double samples_of(const struct tide_blaming *g, const struct tide_culprit *c, double bytes)
 {
     double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
     double p = size > 0 ? tide_moment_sampled(g->h, c->site, size) : 1;
-    return p < 1 ? c->bytes * p / size : INFINITY;
+    return p < 1 ? bytes * p / size : INFINITY;
 }
 
-/* To how well the samples lie on a line comes how many there are. Their number is Poisson's; its square root
- * has a standard deviation of 1/2, whatever the number. */
-static void widen_interval(struct tide_culprit *c)
+/* To how well the samples lie on a line comes how many there are in the stretch that the rate is of. */
+static void widen_interval(const struct tide_blaming *g, struct tide_culprit *c)
 {
-    if (!isfinite(c->samples))
-        return;
     struct tide_verdict *v = &c->on.verdict;
-    double root = sqrt(fmax(c->samples, 1)), slope = v->slope;
-    double low = slope * pow(fmax(root - 0.98, 0) / root, 2), high = slope * pow((root + 0.98) / root, 2);
-    v->slope_low = fmax(slope - tide_error_of_both(slope - v->slope_low, slope - low), 0);
-    v->slope_high = slope + tide_error_of_both(v->slope_high - slope, high - slope);
+    double slope = v->slope, samples = samples_of(g, c, slope * (v->x_last - v->slope_x));
+    if (!isfinite(samples) || !(samples > 0))
+        return;
+    double below = slope * tide_poisson_below95(samples) / samples,
+           above = slope * tide_poisson_above95(samples) / samples;
+    v->slope_low = fmax(slope - tide_error_of_both(slope - v->slope_low, below), 0);
+    v->slope_high = slope + tide_error_of_both(v->slope_high - slope, above);
 }
 
 /* Whether a site came to hold more by larger blocks, as a container does, rather than by more of them. */
@@ -151,6 +151,7 @@ static void find_container(struct tide_blaming *g, struct tide_culprit *c)
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;
     v->slope = doubling.slope;
+    v->slope_x = v->start_x;
     v->slope_low = doubling.slope_low;
     v->slope_high = doubling.slope_high;
     c->factor = doubling.factor;
@@ -192,7 +193,7 @@ static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
     c->judged = judged > 0;
     if (!c->judged)
         return 0;
-    c->samples = samples_of(g, c);
+    c->samples = samples_of(g, c, c->bytes);
     find_container(g, c);
     bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
     if (has_end && c->samples < SAMPLES_LEAST && !stops_with_process(g, c))
@@ -201,7 +202,7 @@ static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
     if (c->on.verdict.kind != TIDE_LEAK)
         return 0;
     c->bytes_per_x = c->on.verdict.slope;
-    widen_interval(c);
+    widen_interval(g, c);
     if (c->blocks > 0 && c->live_bytes > 0)
         c->blocks_per_x = c->bytes_per_x * c->blocks / c->live_bytes;
     return 0;

@@ -168,18 +168,50 @@ void tide_assessing_doubt(struct tide_verdict *v, double steps_needed)
     v->needed_for = v->detectable = v->slope;
 }
 
-/* To the error of the line comes that of the samples that growth rests on: their number is Poisson's. */
-static void widen(struct tide_verdict *v, double samples)
+/* A rate of what is held, per step or second, between two places, with its 95 % interval. */
+struct rate {
+    double from_x, to_x, mean, low, high;
+};
+
+/* By how many samples what a process has on the host, or what tensors of it or of all take up, changed in the
+ * stretch of a rate, and what one of them stands for. Where no call site tells, all of it is sampled. */
+static double samples_of(const struct tide_assessing *s, int64_t process, bool tensors, const struct rate *r,
+                         double *ret_each)
 {
-    double error = 1.96 * v->slope / sqrt(samples);
-    v->slope_low = fmax(v->slope - tide_error_of_both(v->slope - v->slope_low, error), 0);
-    v->slope_high = v->slope + tide_error_of_both(v->slope_high - v->slope, error);
+    const double seen = 7. / 8; /* of a steady growth: tide_moment_growth() takes the lowest of eighths */
+    int64_t from_ns = tide_assessing_time(s, r->from_x), to_ns = tide_assessing_time(s, r->to_x);
+    double every = tide_moment_interval(s->h, process), count = 0, bytes = 0;
+    bool any = false;
+    for (size_t i = 0; i < s->h->site_count; i++) {
+        const struct tide_history_site *site = &s->h->sites[i];
+        bool is_one = tensors ? site->kind == TIDE_SITE_TENSOR && (process <= 0 || site->process == process)
+                              : !tide_site_is_on_device(site) && site->process == process;
+        const struct tide_history_site_point *last = tide_moment_point(site, to_ns);
+        if (site->id == 0 || !is_one || !last)
+            continue;
+        any = true;
+        every = fmax(every, tide_moment_interval(s->h, site->process));
+        double size = last->live_blocks > 0 ? (double)last->live_bytes / (double)last->live_blocks : 0;
+        double p = size > 0 ? tide_moment_sampled(s->h, site, size) : 1;
+        double change = p < 1 ? fabs(tide_moment_growth(site, from_ns, to_ns)) / seen : 0;
+        bytes += change;
+        count += change > 0 ? change * p / size : 0;
+    }
+    every *= tensors ? TIDE_SITE_TENSOR_INTERVALS : 1;
+    *ret_each = count > 0 ? bytes / count : every;
+    return any || !(every > 0) ? count : fabs(r->mean) * (r->to_x - r->from_x) / every;
 }
 
-/* Bytes, on average, from one sample of what is allocated to the next. */
-static double sampled_every(const struct tide_history *h, const struct tide_history_process *p)
+/*
+ * To how well what is held lies on a line comes how many samples that stands on: their number is Poisson's. A
+ * sample counts for as long as its block lives, so the error is a walk, which a line through it follows: its
+ * residuals do not show it.
+ */
+static void widen(const struct tide_assessing *s, int64_t process, bool tensors, struct rate *r)
 {
-    return (double)tide_history_heap_status(h, p->row.id)->interval_bytes;
+    double each, samples = samples_of(s, process, tensors, r, &each), unit = each / (r->to_x - r->from_x);
+    r->low = r->mean - tide_error_of_both(r->mean - r->low, unit * tide_poisson_below95(samples));
+    r->high = r->mean + tide_error_of_both(r->high - r->mean, unit * tide_poisson_above95(samples));
 }
 
 /* The part of a series from a place on. */
@@ -194,6 +226,61 @@ static void cut_before(struct tide_judge_input *series, double from_x)
     series->count -= first;
 }
 
+/* The rate between two places, on a line through the floor. 1; 0: there are too few points; -1: no memory. */
+static int rate_between(struct tide_assessing *s, struct tide_judge_input series, double from_x, double to_x,
+                        struct rate *ret_rate)
+{
+    struct tide_drift drift;
+    while (series.count > 0 && series.x[series.count - 1] > to_x)
+        series.count--;
+    int known = series.count > 0 ? tide_judge_drift(&series, from_x, s->scratch, &drift, s->err) : 0;
+    if (known > 0)
+        *ret_rate = (struct rate){from_x, to_x, drift.slope, drift.slope_low, drift.slope_high};
+    return known;
+}
+
+/* The rate of a leak of what is held. Noise of samples bends what rises evenly: where the rate before the
+ * part that a shape gives it for is not surely another, it is that of a line through all. -1: no memory. */
+static int set_rate(struct tide_assessing *s, int64_t process, const struct tide_judge_input *live,
+                    struct tide_verdict *v)
+{
+    struct rate rate = {v->slope_x, v->x_last, v->slope, v->slope_low, v->slope_high}, before, all;
+    widen(s, process, false, &rate);
+    int known = v->slope_x > v->start_x ? rate_between(s, *live, v->start_x, v->x_last, &all) : 0,
+        known_before = known > 0 ? rate_between(s, *live, v->start_x, v->slope_x, &before) : 0;
+    if (known < 0 || known_before < 0)
+        return -1;
+    if (known_before > 0)
+        widen(s, process, false, &before);
+    bool another = known_before > 0 && (before.high < rate.low || before.low > rate.high);
+    if (known > 0 && !another) {
+        rate = all;
+        widen(s, process, false, &rate);
+        v->shape = TIDE_SHAPE_LINEAR;
+        v->since_x = v->slowed_x = NAN;
+    }
+    v->slope_x = rate.from_x;
+    v->slope = rate.mean;
+    v->slope_low = fmax(rate.low, 0);
+    v->slope_high = rate.high;
+    return 0;
+}
+
+/* Memory that rises ever faster may only have been filled where it was free at first. Whether what is held
+ * rose, before the part that the rate is of, more nearly at that rate than at that of memory then. -1: no
+ * memory. */
+static int find_filled_first(struct tide_assessing *s, const struct tide_judge_input *live,
+                             const struct tide_verdict *v, bool *ret_filled)
+{
+    struct rate held;
+    if (v->kind != TIDE_LEAK || v->shape != TIDE_SHAPE_ACCELERATING)
+        return 0;
+    int known = rate_between(s, *live, v->start_x, v->slope_x, &held);
+    double before = (v->growth_bytes - v->slope * (v->x_last - v->slope_x)) / (v->slope_x - v->start_x);
+    *ret_filled = known > 0 && held.mean > (before + v->slope) / 2;
+    return known < 0 ? -1 : 0;
+}
+
 /* Memory is level from a place on. What the program holds may leak all the same, as long as that fits into
  * what the process had or is not touched: then the verdict is on that. */
 static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j,
@@ -202,7 +289,7 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     struct tide_judged held = *j;
     struct tide_verdict *v = &held.verdict;
     struct tide_judge_input live;
-    double interval = sampled_every(s->h, p);
+    double interval = tide_moment_interval(s->h, p->row.id);
     if (live_series(s, p, v, &live))
         return -1;
     cut_before(&live, from_x);
@@ -211,7 +298,8 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     double samples = interval > 0 ? v->growth_bytes / interval : INFINITY;
     if (v->kind != TIDE_LEAK || samples < INSIDE_SAMPLES || tide_assessing_left_of_start(s, &held) > 0)
         return 0;
-    widen(v, samples);
+    if (set_rate(s, p->row.id, &live, v))
+        return -1;
     v->floor_first = j->verdict.floor_first;
     v->floor_last = j->verdict.floor_last;
     v->peak = j->verdict.peak;
@@ -234,10 +322,21 @@ static int find_needed(struct tide_assessing *s, const struct tide_history_proce
     if (v->kind != TIDE_PLATEAU || !(length > 0) || !(r->live_low > 0))
         return 0;
     int known = tide_judge_drift(live, v->knee_x, s->scratch, &since, s->err);
-    double unseen = UNSEEN_SAMPLES * sampled_every(s->h, p);
+    double unseen = UNSEEN_SAMPLES * tide_moment_interval(s->h, p->row.id);
     if (known > 0 && since.slope_high + unseen / length >= r->live_low)
         *ret_steps = fmax(unseen / r->live_low - length, length);
     return known < 0 ? -1 : 0;
+}
+
+/* What is known of live memory is said with the error of its samples. */
+static void widen_live(const struct tide_assessing *s, int64_t process, bool tensors, struct tide_judged *j)
+{
+    struct tide_retention *r = &j->retention;
+    const struct tide_verdict *v = &j->verdict;
+    struct rate rate = {v->start_x, v->x_last, r->live_per_x, r->live_low, r->live_high};
+    widen(s, process, tensors, &rate);
+    r->live_low = rate.low;
+    r->live_high = rate.high;
 }
 
 /* When the last step was over nobody said. Of a program that ended well it may have done something else by
@@ -266,16 +365,21 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         .verdict = v, .until_x = until(s, v), .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     double needed = 0;
+    bool filled_first = false;
     int known = live_series(s, p, v, &input.live)
                     ? -1
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
-    if (known > 0 && find_needed(s, p, j, &input.live, &needed))
+    if (known > 0 &&
+        (find_needed(s, p, j, &input.live, &needed) || find_filled_first(s, &input.live, v, &filled_first)))
         known = -1;
     tide_arena_rewind(s->scratch, mark);
     if (known <= 0)
         return known;
     j->live_known = true;
+    widen_live(s, p->row.id, false, j);
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
+    if (filled_first)
+        v->shape = TIDE_SHAPE_LINEAR;
     double matters = fmax(TIDE_RETENTION_LEAST * v->floor_last, TIDE_LEAK_LEAST);
     if (needed > 0) {
         v->slope = j->retention.live_per_x;
@@ -345,6 +449,7 @@ int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
     if (known > 0 && retention.freed_again) {
         j->live_known = true;
         j->retention = retention;
+        widen_live(s, j->process, true, j);
         j->kept = kept_of(NULL, NAN, NAN);
     }
     return known < 0 ? -1 : 0;

@@ -152,12 +152,16 @@ struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, d
 static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double df)
 {
     struct tide_judging_slope s = {fit->tail, fit->tail_error, df};
+    double from = 0;
     if (fit->model == TIDE_MODEL_POWER)
-        s = tide_judging_line_from(j, TIDE_LATELY);
+        from = TIDE_LATELY;
     if (fit->model == TIDE_MODEL_ONSET || fit->model == TIDE_MODEL_BEND)
-        s = tide_judging_line_from(j, fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST));
+        from = fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST);
+    if (from > 0)
+        s = tide_judging_line_from(j, from);
     double span = tide_judging_span(j), wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(s.freedom) * s.error;
     j->v->slope = s.tail / span;
+    j->v->slope_x = tide_judging_x(j, from);
     j->v->slope_low = (s.tail - wide) / span;
     j->v->slope_high = (s.tail + wide) / span;
 }

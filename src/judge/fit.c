@@ -318,6 +318,24 @@ double tide_normal_tail(double z)
     return 0.5 * erfc(z / sqrt(2));
 }
 
+/* The end of the interval, to a fiftieth, z standard deviations from the count below and from one more above
+ * (Wilson and Hilferty 1931). */
+static double poisson_end(double count, double z)
+{
+    double root = fmax(1 - 1 / (9 * count) + z / (3 * sqrt(count)), 0);
+    return count * root * root * root;
+}
+
+double tide_poisson_below95(double count)
+{
+    return count > 0 ? count - poisson_end(count, -1.959964) : 0;
+}
+
+double tide_poisson_above95(double count)
+{
+    return poisson_end(count + 1, 1.959964) - count;
+}
+
 double tide_error_of_both(double a, double b)
 {
     return sqrt(a * a + b * b);

@@ -62,6 +62,10 @@ int tide_fit_parameters(enum tide_model model);
 double tide_t_quantile95(double df);
 double tide_normal_tail(double z);
 
+/* By how much the mean of a Poisson variable may lie below, and above, what was counted: 95 % interval. */
+double tide_poisson_below95(double count);
+double tide_poisson_above95(double count);
+
 /* Of two errors that know nothing of each other. (hypot, which minds the ends of the range, would need glibc
  * 2.35.) */
 double tide_error_of_both(double a, double b);

@@ -294,6 +294,7 @@ static void clear_verdict(struct tide_verdict *v)
                                .slope = NAN,
                                .slope_low = NAN,
                                .slope_high = NAN,
+                               .slope_x = NAN,
                                .slowed_x = NAN,
                                .since_x = NAN,
                                .knee_x = NAN,

@@ -85,6 +85,7 @@ struct tide_verdict {
     double growth_bytes;                 /* of the floor, start_x to x_last */
     double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: the upper
                                             end alone, of a rise beside it */
+    double slope_x;                      /* leak: the slope is that from here to the end */
     double slowed_x;                     /* leak: where it became slower than it had been before */
     double since_x;                      /* leak: where it began, if the floor was level before; else NAN */
     double knee_x;                       /* plateau */

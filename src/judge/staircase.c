@@ -171,6 +171,7 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;
     v->slope = rate;
+    v->slope_x = j->x[j->start];
     v->slope_low = rate - unsure;
     v->slope_high = rate + unsure;
     v->stairs = s.count;

@@ -47,7 +47,8 @@ def test_memory_that_rises_while_nobody_holds_more_is_retention(tidemark, tmp_pa
     assert abs(d["bytes_per_step"] / MIB - 1) < 0.01
     assert abs(d["live_bytes"] / (150 * MIB) - 1) < 0.01
     assert abs(d["not_live_bytes"] / (249 * MIB) - 1) < 0.01
-    assert d["live_bytes_per_step_low"] <= 0 <= d["live_bytes_per_step_high"] < 10 * KIB
+    # No sample came of what small blocks may have grown by in 199 steps: up to 3.7 may have been due. Then the line's error.
+    assert d["live_bytes_per_step_low"] <= 0 <= d["live_bytes_per_step_high"] < 4 * 512 * KIB / 199
     # 3,184 pieces of 64 KiB: of each, one page at most is not whole
     assert d["trim_bytes_high"] == d["allocator_free_bytes"] == 199 * MIB
     assert d["trim_bytes_low"] == 199 * MIB - 199 * 16 * 4096
