@@ -118,16 +118,35 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
     }
 }
 
-/* The step, and the phase that the process was in: of whichever process told phases if this one told none. */
-static void find_place(const struct tide_history *h, const struct tide_axis *axis,
-                       const struct tide_phases *phases, int64_t process, struct tide_death *d)
+/* Whether no process lived on but those that it came from, and they only to see its end. */
+static bool was_the_last(const struct tide_history *h, const struct tide_history_process *p, int64_t t_ns)
 {
-    for (size_t i = 0; axis->is_steps && i < axis->count && axis->t_ns[i] <= d->t_ns; i++)
+    int64_t parent = p->row.parent;
+    for (size_t i = h->process_count; i-- > 0;) { /* parents come before their children */
+        const struct tide_history_process *other = &h->processes[i];
+        bool is_parent = other->row.id == parent;
+        int64_t by_ns = is_parent ? t_ns + near_ns(h) : t_ns;
+        if (other != p && (other->row.ended_ns == TIDE_UNKNOWN || other->row.ended_ns > by_ns))
+            return false;
+        if (is_parent)
+            parent = other->row.parent;
+    }
+    return true;
+}
+
+/* The step, and the phase that the process was in: of whichever process told phases if this one told none.
+ * Steps that a program prints are read a moment later, its last ones after its end. */
+static void find_place(const struct tide_history *h, const struct tide_axis *axis,
+                       const struct tide_phases *phases, const struct tide_history_process *p,
+                       struct tide_death *d)
+{
+    bool all = was_the_last(h, p, d->t_ns);
+    for (size_t i = 0; axis->is_steps && i < axis->count && (all || axis->t_ns[i] <= d->t_ns); i++)
         d->step = axis->step[i];
     bool told = false;
     for (size_t i = 0; i < phases->count && !told; i++)
-        told = phases->all[i].process == process;
-    const struct tide_phase *phase = tide_phases_at(phases, told ? process : 0, d->t_ns);
+        told = phases->all[i].process == p->row.id;
+    const struct tide_phase *phase = tide_phases_at(phases, told ? p->row.id : 0, d->t_ns);
     tide_history_name(h, phase ? phase->name : -1, d->phase, sizeof d->phase);
 }
 
@@ -149,7 +168,7 @@ void tide_death_find(const struct tide_history *h, const struct tide_axis *axis,
     d.t_ns = p->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : p->row.ended_ns;
     d.bytes = last_bytes(p);
     tide_process_name(h, p, d.name, sizeof d.name);
-    find_place(h, axis, phases, p->row.id, &d);
+    find_place(h, axis, phases, p, &d);
     if (d.cause == TIDE_DEATH_OOM)
         find_limit(h, &d);
     *ret_death = d;
