@@ -29,16 +29,19 @@ const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from, bool b_
 
 void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64_t columns)
 {
-    for (int64_t i = 0; i < t->rows; i++)
+    const int64_t row_bytes = t->c_stride * (int64_t)tide_dtype_bytes(t->to);
+    for (int64_t i = 0; i < t->rows; i++) {
+        char *c = t->c + i * row_bytes;
+        const char *add = t->add ? t->add + i * row_bytes : NULL;
         for (int64_t j = 0; j < t->width; j++) {
-            int64_t at = i * t->c_stride + j;
             float sum = sums[i * columns + j];
             if (t->bias)
                 sum += t->bias[j];
-            if (t->add)
-                sum += (float)tide_number(t->add, t->to, at);
+            if (add)
+                sum += (float)tide_number(add, t->to, j);
             if (t->relu)
                 sum = sum > 0 ? sum : 0;
-            tide_number_set(t->c, t->to, at, (double)sum);
+            tide_number_set(c, t->to, j, (double)sum);
         }
+    }
 }
