@@ -96,4 +96,10 @@ static inline void tide_cache_lines_ask(struct tide_cache_lines *lines, int64_t 
     }
 }
 
+/* So many, or what is left. */
+static inline void tide_cache_lines_ask_some(struct tide_cache_lines *lines, int64_t count)
+{
+    tide_cache_lines_ask(lines, lines->count > count ? lines->count - count : 0);
+}
+
 #endif

@@ -16,12 +16,7 @@
 enum { SIDE = 16, ROWS = 2 * SIDE, COLUMNS = 2 * SIDE, STEP = 16 }; /* cells of a tile */
 enum { ROW_BYTES = TIDE_CACHE_LINE, SUM_BYTES = COLUMNS * sizeof(float), SQUARE = STEP * SIDE };
 
-/* Some lines at each step of k. */
-TIDE_INLINE void ask_some(struct tide_cache_lines *lines, int64_t count)
-{
-    tide_cache_lines_ask(lines, lines->count > count ? lines->count - count : 0);
-}
-
+/* Of lines that are asked for, or rows that are written, those of each step of k. */
 TIDE_INLINE int64_t per_step(int64_t lines, int64_t cells)
 {
     return (lines * STEP + cells - 1) / cells;
@@ -137,8 +132,8 @@ TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, bool has_second)
         write_some(before, writes);
         if (asks_for_c)
             ask_for_c(t, cell);
-        ask_some(&ask, asks);
-        ask_some(&more, asks_more);
+        tide_cache_lines_ask_some(&ask, asks);
+        tide_cache_lines_ask_some(&more, asks_more);
     }
     float *sums = t->ends ? before->sums : t->sums;
     _tile_stored(0, sums, SUM_BYTES);
@@ -195,7 +190,7 @@ TIDE_AMX static void along_amx(const struct tide_few *f)
             _tile_loadd(4, room + cell * SIDE, ROW_BYTES);
         _tile_loadd(6, f->a + cell * SIDE, ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
-        ask_some(&ask, asks);
+        tide_cache_lines_ask_some(&ask, asks);
     }
     _tile_stored(0, f->sums, ROW_BYTES);
 }

@@ -129,8 +129,8 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
             sums[i][v] = t->begins ? _mm256_setzero_ps() : _mm256_load_ps(t->sums + i * COLUMNS + v * LANES);
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;
-        tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
-        tide_cache_lines_ask(&more, more.count > asks_more ? more.count - asks_more : 0);
+        tide_cache_lines_ask_some(&ask, asks);
+        tide_cache_lines_ask_some(&more, asks_more);
 #pragma GCC unroll 4
         for (; cell < stop; cell++, a += a_cell, b += b_cell) {
             __m256 columns[VECTORS];
@@ -271,7 +271,7 @@ AVX2 static void along_avx2(const struct tide_few *f)
     struct tide_cache_lines ask = f->ask;
     int64_t asks = ask.count / TIDE_FEW_LINES + 1;
     for (int64_t j = 0; j < TIDE_FEW_LINES; j++) {
-        tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
+        tide_cache_lines_ask_some(&ask, asks);
         if (f->b->from == TIDE_F32)
             read_line(f, j, cells[j], TIDE_F32);
         else if (f->b->from == TIDE_BF16)

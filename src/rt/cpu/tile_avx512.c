@@ -55,7 +55,7 @@ TIDE_INLINE struct asking asking_of(const struct tide_tile *t)
 
 TIDE_INLINE void ask_some(struct asking *a)
 {
-    tide_cache_lines_ask(&a->ask, a->ask.count > a->at_a_time ? a->ask.count - a->at_a_time : 0);
+    tide_cache_lines_ask_some(&a->ask, a->at_a_time);
     if (a->c_left > 0) {
         for (int v = 0; v < VECTORS; v++)
             __builtin_prefetch(a->c + v * TIDE_CACHE_LINE, 1, 3);
@@ -248,7 +248,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
             {                                                                                                \
                 __m256 factors = _mm256_loadu_ps((const float *)(const void *)a);                            \
                 if (k % ASK_EACH == 0)                                                                       \
-                    tide_cache_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);                     \
+                    tide_cache_lines_ask_some(&ask, asks);                                                   \
                 _Pragma("GCC unroll 16") for (int j = 0; j < LINES; j++) sums[j] =                           \
                     PRODUCT(sums[j], factors, in_all_lanes(lines[j / 4] + j % 4 * stride + 4 * k));          \
             }                                                                                                \

@@ -59,8 +59,7 @@ TIDE_INLINE struct asking asking_of(const struct tide_window_tile *t)
 TIDE_INLINE void ask_some(struct asking *a)
 {
     for (int i = 0; i < 2; i++)
-        tide_cache_lines_ask(&a->lines[i],
-                             a->lines[i].count > a->at_a_time[i] ? a->lines[i].count - a->at_a_time[i] : 0);
+        tide_cache_lines_ask_some(&a->lines[i], a->at_a_time[i]);
 }
 
 #define READ_COLUMNS(i, v, with)                                                                             \
