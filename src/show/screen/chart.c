@@ -96,12 +96,10 @@ static int fill(struct tide_chart *chart, struct tide_model *model, size_t shown
     size_t before = room_left < (double)beyond ? (size_t)fmax(0, room_left) : beyond;
     size_t after = room_right < (double)beyond ? (size_t)fmax(0, room_right) : beyond;
     size_t count = before + shown + after;
-    chart->ready = false;
     if (reserve(chart, count))
         return -1;
     chart->before = before;
     chart->shown = shown;
-    chart->key = row->key;
     tide_model_edges(model, model->window_from - (double)before * column,
                      model->window_to + (double)after * column, count, chart->edges);
     struct tide_strided series = tide_model_series(model, row);
@@ -109,7 +107,6 @@ static int fill(struct tide_chart *chart, struct tide_model *model, size_t shown
     if (tide_bins_floor(chart->bins, count, beyond, chart->floors))
         return -1;
     fill_phases(chart, model);
-    chart->ready = model->chart_ready = true;
     return 0;
 }
 
@@ -344,12 +341,9 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
                      int rows)
 {
     int columns = cells->columns - LABEL_COLUMNS - 1;
-    if (columns < 8 || rows < 5 || top + rows > cells->rows || model->row_count == 0)
+    if (columns < 8 || rows < 5 || top + rows > cells->rows || model->row_count == 0 ||
+        fill(chart, model, (size_t)columns))
         return;
-    const struct tide_row *row = &model->rows[model->chosen];
-    if (!chart->ready || !model->chart_ready || chart->shown != (size_t)columns || chart->key != row->key)
-        if (fill(chart, model, (size_t)columns))
-            return;
     bool strip = model->phases.count > 0 && rows >= 6;
     int height = rows - 2 - strip;
     struct scale scale;

@@ -1,8 +1,7 @@
 /*
  * chart.h - the chart of one row: its floor as a solid body, what rises above it as light dots.
  *
- * tide_chart_init -> tide_chart_draw() on every frame -> tide_chart_release. The columns are computed anew
- * only when the model says that something changed, or the size did.
+ * tide_chart_init -> tide_chart_draw() on every frame -> tide_chart_release.
  */
 #ifndef TIDE_CHART_H
 #define TIDE_CHART_H
@@ -18,8 +17,6 @@ struct tide_chart {
     int32_t *phases; /* name of the phase in each shown column, -1: none */
     size_t capacity;
     size_t before, shown; /* the shown columns are bins[before .. before + shown - 1] */
-    uint64_t key;         /* of the row they were made from */
-    bool ready;
 };
 
 void tide_chart_init(struct tide_chart *chart);

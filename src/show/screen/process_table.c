@@ -137,8 +137,9 @@ static void draw_row(struct tide_cells *cells, struct tide_model *model, struct 
     enum tide_style plain = row->alive == 0            ? TIDE_STYLE_DIM
                             : tide_row_growth(row) > 0 ? TIDE_STYLE_STRONG
                                                        : TIDE_STYLE_PLAIN;
-    const struct tide_bin *spark = tide_model_spark(model, row, widths[SPARK]);
+    struct tide_bin spark[TIDE_SPARK_MAX];
     int at = 0;
+    tide_model_spark(model, row, widths[SPARK], spark);
     for (int c = 0; c < COLUMNS; c++) {
         if (widths[c] == 0)
             continue;

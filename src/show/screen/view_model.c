@@ -118,7 +118,6 @@ static void place_window(struct tide_model *model)
         from = first;
     model->window_from = from;
     model->window_to = from + span;
-    model->chart_ready = false;
 }
 
 static void keep_chosen(struct tide_model *model)
@@ -274,23 +273,18 @@ struct tide_strided tide_model_series(struct tide_model *model, const struct tid
                         ended == TIDE_UNKNOWN || ended > model->end_ns ? model->end_ns : ended);
 }
 
-const struct tide_bin *tide_model_spark(struct tide_model *model, struct tide_row *row, int columns)
+void tide_model_spark(struct tide_model *model, struct tide_row *row, int columns, struct tide_bin *ret_bins)
 {
-    if (columns > TIDE_SPARK_MAX)
-        columns = TIDE_SPARK_MAX;
-    if (columns < 1 || (row->spark_ready && row->spark_columns == columns))
-        return row->spark;
+    if (columns < 1)
+        return;
     int64_t edges[TIDE_SPARK_MAX + 1];
     tide_model_edges(model, model->window_from, model->window_to, (size_t)columns, edges);
     struct tide_strided series = tide_model_series(model, row);
-    tide_bins_fill(&series, edges, (size_t)columns, row->spark);
+    tide_bins_fill(&series, edges, (size_t)columns, ret_bins);
     if (row->kind == TIDE_ROW_ROLE)
         for (size_t i = 0; i < series.count; i++)
             if (model->sums[model->history->tick_count + 1 + i] > row->peak)
                 row->peak = model->sums[model->history->tick_count + 1 + i];
-    row->spark_ready = true;
-    row->spark_columns = columns;
-    return row->spark;
 }
 
 char *tide_model_name(const struct tide_model *model, const struct tide_row *row, char *out, size_t size)

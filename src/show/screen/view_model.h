@@ -37,9 +37,6 @@ struct tide_row {
     bool foldable, folded;
     int64_t rss, peak, pss, uss, threads, gpu;
     const struct tide_judged *judged; /* NULL: not judged */
-    bool spark_ready;
-    int spark_columns;
-    struct tide_bin spark[TIDE_SPARK_MAX];
 };
 
 enum tide_sort { TIDE_SORT_TREE, TIDE_SORT_MEMORY, TIDE_SORT_GROWTH, TIDE_SORTS };
@@ -108,7 +105,6 @@ struct tide_model {
     size_t sum_capacity;
     int64_t peak_bytes; /* of the tree, over the first peak_ticks ticks */
     size_t peak_ticks;
-    bool chart_ready; /* the drawing may keep what it made of the series; cleared by every change */
 };
 
 void tide_model_init(struct tide_model *model);
@@ -143,8 +139,8 @@ void tide_model_edges(const struct tide_model *model, double from, double to, si
 /* The memory of a row over time. Borrowed: valid until the next call or update. */
 struct tide_strided tide_model_series(struct tide_model *model, const struct tide_row *row);
 
-/* The sparkline of a row over the window, kept until something changes. */
-const struct tide_bin *tide_model_spark(struct tide_model *model, struct tide_row *row, int columns);
+/* The sparkline of a row over the window, of at most TIDE_SPARK_MAX columns; finds the peak of a role too. */
+void tide_model_spark(struct tide_model *model, struct tide_row *row, int columns, struct tide_bin *ret_bins);
 
 /* Escaped: "python", "20 x compile_worker". */
 char *tide_model_name(const struct tide_model *model, const struct tide_row *row, char *out, size_t size);
