@@ -59,7 +59,10 @@ extern const struct tide_command *const tide_commands[];
 /* The command of that name, borrowed; or NULL, with a suggestion in the hint. */
 const struct tide_command *tide_command_find(const char *name, struct tide_err *err);
 
-/* Its options one after another; NULL: there are no more. */
+/* -h, which every command has too, and -V. */
+extern const struct tide_option tide_own_options[];
+
+/* Its options one after another, -h behind the others; NULL: there are no more. */
 const struct tide_option *tide_command_option(const struct tide_command *command, size_t index);
 
 /* "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
@@ -72,6 +75,19 @@ int tide_command_read(const struct tide_command *command, int argc, char **argv,
 
 /* The word by which a part is called: "lm" of "train lm". */
 const char *tide_command_task(const struct tide_command *part);
+
+/* Sentences that -h, the manual and the completion share. */
+#define TIDE_HELP_ABOUT                                                                                      \
+    "Tidemark says where the memory of a training run goes: whether it leaks, in which process, how much "   \
+    "per step, and when it will die. It records a whole process tree without changing its code, and "        \
+    "judges the recording: a leak moves the floor that memory returns to, a spike does not."
+
+#define TIDE_HELP_SIZES                                                                                      \
+    "Sizes: K, M and G are powers of 1000, as KB, MB and GB are; KiB, MiB and GiB (Ki, Mi, Gi) are powers "  \
+    "of 1024. 80G is 80 GB = 74.5 GiB."
+
+/* Whether a size is among the options of a command, so that TIDE_HELP_SIZES has to be said. */
+bool tide_help_takes_sizes(const struct tide_command *command);
 
 void tide_help_command(const struct tide_command *command, FILE *out);
 void tide_help_all(FILE *out);

@@ -7,7 +7,6 @@
  * ":program" with the number of words that stand before a command line of its own.
  */
 #include "cli/command.h"
-#include "cli/help.h"
 
 #include <string.h>
 
@@ -81,7 +80,6 @@ static void put_options(const struct tide_command *command, FILE *out)
     const struct tide_option *o;
     for (size_t i = 0; (o = tide_command_option(command, i)); i++)
         fprintf(out, "--%s\t%s\n", o->name, o->help);
-    fputs("--help\t" TIDE_HELP_OPTION "\n", out);
 }
 
 /* What may stand behind an option; anything but choices and paths is not guessed. */
@@ -125,7 +123,8 @@ void tide_help_candidates(int count, char **words, FILE *out)
 {
     const char *typed = count ? words[count - 1] : "";
     if (count <= 1 && typed[0] == '-') {
-        fputs("--help\t" TIDE_HELP_OPTION "\n--version\t" TIDE_VERSION_OPTION "\n", out);
+        for (const struct tide_option *o = tide_own_options; o->name; o++)
+            fprintf(out, "--%s\t%s\n", o->name, o->help);
         return;
     }
     if (count <= 1) {

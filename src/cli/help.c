@@ -1,7 +1,7 @@
 /*
  * help.c - what -h says, from the tables.
  */
-#include "cli/help.h"
+#include "cli/command.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -52,20 +52,19 @@ static void print_paragraphs(const char *text, FILE *out)
 }
 
 /* "  -o, --output FILE" and the help beside it, or below where the name is too long. */
-static void print_row(char letter, const char *name, const char *arg, const char *help, const char *choices,
-                      FILE *out)
+static void print_option(const struct tide_option *o, FILE *out)
 {
     char lead[8] = "    ";
-    if (letter)
-        snprintf(lead, sizeof lead, "-%c, ", letter);
-    int at = fprintf(out, "  %s--%s%s%s", lead, name, arg ? " " : "", arg ? arg : "");
+    if (o->letter)
+        snprintf(lead, sizeof lead, "-%c, ", o->letter);
+    int at = fprintf(out, "  %s--%s%s%s", lead, o->name, o->arg ? " " : "", o->arg ? o->arg : "");
     if (at + 2 > HELP_COLUMN) {
         fputc('\n', out);
         at = 0;
     }
     fprintf(out, "%*s", HELP_COLUMN - at, "");
     char text[1024];
-    snprintf(text, sizeof text, "%s%s%s", help, choices ? ": " : "", choices ? choices : "");
+    snprintf(text, sizeof text, "%s%s%s", o->help, o->choices ? ": " : "", o->choices ? o->choices : "");
     print_filled(text, strlen(text), HELP_COLUMN, HELP_COLUMN, out);
 }
 
@@ -101,9 +100,7 @@ void tide_help_command(const struct tide_command *command, FILE *out)
     fprintf(out, "%sOptions:\n", command->parts ? "\n" : "");
     const struct tide_option *o;
     for (size_t i = 0; (o = tide_command_option(command, i)); i++)
-        print_row(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
-                  out);
-    print_row('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+        print_option(o, out);
     if (command->examples)
         print_examples(command->examples, out);
 }
@@ -116,8 +113,8 @@ void tide_help_all(FILE *out)
     for (size_t i = 0; tide_commands[i]; i++)
         fprintf(out, "  %-12s%s\n", tide_commands[i]->name, tide_commands[i]->summary);
     fputs("\nOptions:\n", out);
-    print_row('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
-    print_row('V', "version", NULL, TIDE_VERSION_OPTION, NULL, out);
+    for (const struct tide_option *o = tide_own_options; o->name; o++)
+        print_option(o, out);
     fputs("\nExit codes: 0 nothing found, 1 found, 2 trouble, 3 not enough data; 'run' passes\n"
           "on the status of the program it runs. 'tidemark COMMAND -h' says more.\n",
           out);

@@ -53,12 +53,21 @@ const struct tide_command *tide_command_find(const char *name, struct tide_err *
     return NULL;
 }
 
+const struct tide_option tide_own_options[] = {
+    {'h', "help", TIDE_OPTION_FLAG, 0, NULL, NULL, 0, 0, "print this help"},
+    {'V', "version", TIDE_OPTION_FLAG, 0, NULL, NULL, 0, 0, "print the version"},
+    {0},
+};
+
 const struct tide_option *tide_command_option(const struct tide_command *command, size_t index)
 {
     for (const struct tide_option *o = command->options; o->name; o++)
         if (index-- == 0)
             return o;
-    return command->shared && command->shared[index].name ? &command->shared[index] : NULL;
+    for (const struct tide_option *o = command->shared; o && o->name; o++)
+        if (index-- == 0)
+            return o;
+    return index == 0 ? &tide_own_options[0] : NULL;
 }
 
 const char *tide_command_task(const struct tide_command *part)
@@ -78,7 +87,7 @@ static const struct tide_command *take_part(const struct tide_command *command, 
     return NULL;
 }
 
-/* Every command has -h, and no command's struct of values has a field for it: it is behind the last. */
+/* No command's struct of values has a field for -h: it is behind the last. */
 int tide_command_read(const struct tide_command *command, int argc, char **argv,
                       struct tide_command_call *call, struct tide_err *err)
 {
@@ -86,17 +95,15 @@ int tide_command_read(const struct tide_command *command, int argc, char **argv,
     const struct tide_command *part = take_part(command, argc, argv);
     if (part)
         return tide_command_read(part, argc - 1, argv + 1, call, err);
-    struct tide_option table[MOST_ROWS + 2];
+    struct tide_option table[MOST_ROWS + 1] = {{0}};
     size_t rows = 0;
-    for (const struct tide_option *o; (o = tide_command_option(command, rows));) {
+    for (const struct tide_option *o; (o = tide_command_option(command, rows)); rows++) {
         TIDE_CHECK(rows, <, MOST_ROWS);
-        TIDE_CHECK(o->letter, !=, 'h');
-        table[rows++] = *o;
+        TIDE_CHECK_TRUE(o->letter != 'h' || o == tide_own_options);
+        table[rows] = *o;
     }
     TIDE_CHECK(command->values_size, <, sizeof call->values);
-    table[rows++] = (struct tide_option){
-        .letter = 'h', .name = "help", .kind = TIDE_OPTION_FLAG, .offset = command->values_size};
-    table[rows] = (struct tide_option){0};
+    table[rows - 1].offset = command->values_size;
     *call = (struct tide_command_call){.command = command};
     if (command->usual)
         memcpy(call->values, command->usual, command->values_size);

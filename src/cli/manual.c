@@ -1,7 +1,7 @@
 /*
  * manual.c - manual pages in mdoc, from the same tables as -h.
  */
-#include "cli/help.h"
+#include "cli/command.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -73,21 +73,20 @@ static void put_paragraphs(const char *text, FILE *out)
     }
 }
 
-static void put_option(char letter, const char *name, const char *arg, const char *help, const char *choices,
-                       FILE *out)
+static void put_option(const struct tide_option *o, FILE *out)
 {
     fputs(".It ", out);
-    if (letter)
-        fprintf(out, "Fl %c , ", letter);
+    if (o->letter)
+        fprintf(out, "Fl %c , ", o->letter);
     fputs("Fl \\-", out);
-    put_text(name, strlen(name), out);
-    if (arg) {
+    put_text(o->name, strlen(o->name), out);
+    if (o->arg) {
         fputs(" Ar ", out);
-        put_text(arg, strlen(arg), out);
+        put_text(o->arg, strlen(o->arg), out);
     }
     fputc('\n', out);
     char text[1024];
-    snprintf(text, sizeof text, "%s%s%s.", help, choices ? ": " : "", choices ? choices : "");
+    snprintf(text, sizeof text, "%s%s%s.", o->help, o->choices ? ": " : "", o->choices ? o->choices : "");
     text[0] = (char)toupper((unsigned char)text[0]);
     put_line(text, strlen(text), out);
 }
@@ -159,8 +158,8 @@ static void put_tidemark(FILE *out)
         put_line(text, strlen(text), out);
     }
     fputs(".El\n.Sh OPTIONS\n.Bl -tag -width Ds\n", out);
-    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
-    put_option('V', "version", NULL, TIDE_VERSION_OPTION, NULL, out);
+    for (const struct tide_option *o = tide_own_options; o->name; o++)
+        put_option(o, out);
     fputs(
         ".El\n.Sh ENVIRONMENT\n.Bl -tag -width TIDEMARK_CHANNEL\n"
         ".It Ev NO_COLOR\nWhen set and not empty, nothing is coloured.\n"
@@ -178,9 +177,7 @@ static void put_options(const struct tide_command *command, FILE *out)
     const struct tide_option *o;
     fputs(".Bl -tag -width Ds\n", out);
     for (size_t i = 0; (o = tide_command_option(command, i)); i++)
-        put_option(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
-                   out);
-    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+        put_option(o, out);
     fputs(".El\n", out);
 }
 
