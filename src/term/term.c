@@ -2,10 +2,12 @@
 
 #include "term/term.h"
 #include "base/check.h"
-#include "term/keeper.h"
+#include "base/descriptors.h"
+#include "base/title.h"
 #include "term/keys.h"
 
 #include <curses.h>
+#include <errno.h>
 #include <langinfo.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +15,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <term.h>
 #include <termios.h>
 #include <unistd.h>
@@ -43,7 +47,8 @@ static struct {
     size_t restore_len;
     int messages;    /* memory file behind stderr, -1: none */
     int real_stderr; /* -1: stderr is what it was */
-    struct tide_keeper keeper;
+    pid_t keeper;    /* the process that brings the terminal back when this one is killed; 0: none */
+    int hold;        /* our end of its socket */
 } guard = {.messages = -1, .real_stderr = -1};
 
 static char fatal_stack[STACK_BYTES];
@@ -102,12 +107,74 @@ static void rescue(void)
     flush_messages();
 }
 
+/* ---- the keeper: a process that rescues the terminal when this one is killed with SIGKILL */
+
+enum { ARMED = 'a', DISARMED = 'd' };
+
+/* All signals are blocked: SIGTTOU among them, so that the modes may be set from the background. In a group
+ * of its own, so that what kills the view's group leaves it alive; and not called tidemark. */
+static _Noreturn void keep(int end)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setpgid(0, 0);
+    tide_title_set("screen-keeper");
+    tide_close_all_but(3, (const int[]){guard.messages, guard.real_stderr, end}, 3);
+    char state = DISARMED, word;
+    while (TEMP_FAILURE_RETRY(read(end, &word, 1)) == 1)
+        state = word;
+    if (state == ARMED)
+        rescue();
+    _exit(0);
+}
+
+/* Without one (no process to be had) the view works all the same. */
+static void start_keeper(void)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        keep(ends[0]);
+    }
+    close(ends[0]);
+    guard.keeper = pid > 0 ? pid : 0;
+    guard.hold = ends[1];
+    if (pid < 0)
+        close(ends[1]);
+}
+
+/* Whenever the terminal is taken (armed) or given back. Safe in a signal handler. */
+static void arm_keeper(bool armed)
+{
+    char word = armed ? ARMED : DISARMED;
+    if (!guard.keeper)
+        return;
+    ssize_t ignored = send(guard.hold, &word, 1, MSG_NOSIGNAL); /* one that is gone keeps nothing */
+    (void)ignored;
+}
+
+static void end_keeper(void)
+{
+    if (!guard.keeper)
+        return;
+    arm_keeper(false);
+    close(guard.hold);
+    TEMP_FAILURE_RETRY(waitpid(guard.keeper, NULL, 0));
+    guard.keeper = 0;
+}
+
+/* ---- signals */
+
 static void on_fatal(int signal_number)
 {
     if (guard.open) {
         guard.open = 0;
         rescue();
-        tide_keeper_armed(&guard.keeper, false);
+        arm_keeper(false);
     }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -276,13 +343,13 @@ int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err
         guard.came[calm_signals[i]] = 0;
     install_handlers(term);
     keep_stderr(term);
-    guard.keeper = tide_keeper_start(rescue, (const int[2]){guard.messages, guard.real_stderr});
-    tide_keeper_armed(&guard.keeper, true);
+    start_keeper();
+    arm_keeper(true);
     guard.open = 1;
     term->screen = newterm(NULL, stdout, stdin);
     if (!term->screen) {
         guard.open = 0;
-        tide_keeper_end(&guard.keeper);
+        end_keeper();
         give_stderr_back(term);
         remove_handlers(term);
         free(term);
@@ -325,7 +392,7 @@ void tide_term_close(struct tide_term *term)
     endwin();
     guard.open = 0;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
-    tide_keeper_end(&guard.keeper);
+    end_keeper();
     delscreen(term->screen);
     give_stderr_back(term);
     remove_handlers(term);
@@ -376,7 +443,7 @@ static void stop_here(struct tide_term *term)
     sigset_t stop;
     endwin();
     tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
-    tide_keeper_armed(&guard.keeper, false);
+    arm_keeper(false);
     sigaction(SIGTSTP, &plain, NULL);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
@@ -384,7 +451,7 @@ static void stop_here(struct tide_term *term)
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     sigaction(SIGTSTP, &calm, NULL);
-    tide_keeper_armed(&guard.keeper, true);
+    arm_keeper(true);
     measure(term);
     resizeterm(term->rows, term->columns);
     clearok(stdscr, TRUE);
