@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune)
@@ -80,6 +81,15 @@ static size_t rune_columns(unsigned rune)
                 (rune >= 0xffe0 && rune <= 0xffe6) || (rune >= 0x1f300 && rune <= 0x1faff) ||
                 (rune >= 0x20000 && rune <= 0x3fffd);
     return wide ? 2 : 1;
+}
+
+void tide_text_add(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
 }
 
 const char *tide_text_last_part(const char *path)

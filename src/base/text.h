@@ -34,6 +34,9 @@ static inline char *tide_text_shown(const char *text, char *out, size_t size)
 #define TIDE_ESCAPED(text, len, size) tide_text_escape(text, len, (char[size]){0}, size)
 #define TIDE_SHOWN(text, size)        tide_text_shown(text, (char[size]){0}, size)
 
+/* Appends to a text that has `size` bytes to lie in; what does not fit is left out. */
+void tide_text_add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* The last part of a path. Borrowed. */
 const char *tide_text_last_part(const char *path);
 

@@ -274,12 +274,9 @@ static void finish_output(struct tide_tracker *t)
 
 static void join_words(char *const *argv, char *out, size_t size)
 {
-    size_t used = 0;
     out[0] = '\0';
-    for (; *argv && used + 2 < size; argv++) {
-        int len = snprintf(out + used, size - used, "%s%s", used ? " " : "", *argv);
-        used = len < 0 || used + (size_t)len >= size ? size - 1 : used + (size_t)len;
-    }
+    for (; *argv && strlen(out) + 2 < size; argv++)
+        tide_text_add(out, size, "%s%s", *out ? " " : "", *argv);
 }
 
 static int write_meta(struct tide_tracker *t, struct tide_err *err)

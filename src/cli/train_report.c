@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +52,11 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
     const struct tide_program *program = &graph->programs[tide_graph_training(graph)];
     int blocks = program->block_count;
     const struct tide_node *loss = &graph->nodes[program->end - 1];
-    int at = 0;
     if (loss->op == &tide_op_of_head)
-        at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
+        snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
     if (plan->choices.recompute_logits)
-        snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits computed twice",
-                 100 * plan->choices.recompute_logits / TIDE_QUARTERS);
+        tide_text_add(rows, sizeof rows, ", %d %% of its logits computed twice",
+                      100 * plan->choices.recompute_logits / TIDE_QUARTERS);
     if (plan->choices.recompute)
         fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.recompute, blocks);
     else
@@ -167,55 +165,45 @@ static void print_json(const struct tide_train_progress *p)
     fflush(stdout);
 }
 
-/* Appends to a line that holds LINE bytes. */
-__attribute__((format(printf, 2, 3))) static void add(char line[static LINE], const char *format, ...)
-{
-    size_t used = strlen(line);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line + used, LINE - used, format, arguments);
-    va_end(arguments);
-}
-
 /* Memory, and whether it moved since the first step. */
 static void add_memory(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
     int64_t grown = view->first_anonymous_bytes < 0 ? 0 : p->anonymous_bytes - view->first_anonymous_bytes;
-    add(line, "  mem %s", TIDE_MEMORY((double)p->arena_high_bytes));
+    tide_text_add(line, LINE, "  mem %s", TIDE_MEMORY((double)p->arena_high_bytes));
     if (grown > 0)
-        add(line, " (+%s outside the plan)", TIDE_MEMORY((double)grown));
+        tide_text_add(line, LINE, " (+%s outside the plan)", TIDE_MEMORY((double)grown));
     else
-        add(line, " flat");
+        tide_text_add(line, LINE, " flat");
 }
 
 static void add_number(char line[static LINE], const struct tide_task_number *n)
 {
     enum { MANY = 1000 }; /* and more are written in full */
     if (n->is_share)
-        add(line, "  %s %.1f %%", n->label, 100 * n->value);
+        tide_text_add(line, LINE, "  %s %.1f %%", n->label, 100 * n->value);
     else if (n->value >= MANY)
-        add(line, "  %s %s", n->label, TIDE_COUNT(n->value));
+        tide_text_add(line, LINE, "  %s %s", n->label, TIDE_COUNT(n->value));
     else
-        add(line, "  %s %.4g", n->label, n->value);
+        tide_text_add(line, LINE, "  %s %.4g", n->label, n->value);
 }
 
 static void write_line(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
     line[0] = '\0';
-    add(line, "step %lld/%lld", (long long)p->step, (long long)p->steps);
+    tide_text_add(line, LINE, "step %lld/%lld", (long long)p->step, (long long)p->steps);
     for (int i = 0; i < p->task->number_count; i++) {
         const struct tide_task_number *n = &p->task->numbers[i];
         if (n->label && !isnan(n->value))
             add_number(line, n);
     }
-    add(line, "  %s %s", TIDE_COUNT(p->tokens_per_second), p->task->kind->rate_label);
+    tide_text_add(line, LINE, "  %s %s", TIDE_COUNT(p->tokens_per_second), p->task->kind->rate_label);
     if (!isnan(p->peak_share))
-        add(line, "  %.0f %% of peak", 100 * p->peak_share);
+        tide_text_add(line, LINE, "  %.0f %% of peak", 100 * p->peak_share);
     add_memory(line, view, p);
     if (!p->final)
-        add(line, "  eta %s", TIDE_DURATION(p->seconds_left));
+        tide_text_add(line, LINE, "  eta %s", TIDE_DURATION(p->seconds_left));
 }
 
 void tide_train_clear(struct tide_train_view *view)
@@ -234,10 +222,10 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
     int columns = tide_terminal_size(STDERR_FILENO).ws_col;
     int done = (int)(BAR * p->step / (p->steps > 0 ? p->steps : 1));
     if ((int)strlen(line) + BAR + 5 < columns) {
-        add(line, "  [");
+        tide_text_add(line, LINE, "  [");
         for (int i = 0; i < BAR; i++)
-            add(line, "%c", i < done ? '=' : i == done ? '>' : ' ');
-        add(line, "]");
+            tide_text_add(line, LINE, "%c", i < done ? '=' : i == done ? '>' : ' ');
+        tide_text_add(line, LINE, "]");
     }
     fprintf(stderr, "\r\033[K%.*s", columns > 1 ? columns - 1 : 0, line);
     fflush(stderr);

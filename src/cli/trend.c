@@ -3,6 +3,7 @@
 #include "assess/assessment.h"
 #include "assess/history.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "record/reader.h"
 #include "show/text/verdict_text.h"
@@ -90,12 +91,6 @@ static void judge(struct tide_trend *trend)
     tide_assessment_free(assessment);
 }
 
-static size_t add(char *out, size_t size, size_t used, const char *format, const char *text)
-{
-    int len = snprintf(out + used, size - used, format, text);
-    return len < 0 || used + (size_t)len >= size ? size - 1 : used + (size_t)len;
-}
-
 void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *view, int64_t t_ns, char *out,
                      size_t size)
 {
@@ -105,21 +100,17 @@ void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *vie
         int64_t cost = tide_clock_ns() - now, least = JUDGE_MS * (int64_t)TIDE_NS_PER_MS;
         trend->judge_ns = now + (COST_FACTOR * cost > least ? COST_FACTOR * cost : least);
     }
-    char speed[24];
-    size_t used = 0;
     if (trend->last.number >= 0) {
-        used = add(out, size, used, "step %s", TIDE_COUNT((double)trend->last.number));
+        snprintf(out, size, "step %s", TIDE_COUNT((double)trend->last.number));
         double rate = steps_per_second(trend);
-        if (rate > 0) {
-            snprintf(speed, sizeof speed, rate < 9.95 ? "%.1f/s" : "%.0f/s", rate);
-            used = add(out, size, used, "  %s", speed);
-        }
+        if (rate > 0)
+            tide_text_add(out, size, rate < 9.95 ? "  %.1f/s" : "  %.0f/s", rate);
     } else {
-        used = add(out, size, used, "%s", TIDE_DURATION((double)(t_ns / TIDE_NS_PER_S)));
+        snprintf(out, size, "%s", TIDE_DURATION((double)(t_ns / TIDE_NS_PER_S)));
     }
-    used = add(out, size, used, "  memory %s", TIDE_SIZE((double)view->counted_bytes));
+    tide_text_add(out, size, "  memory %s", TIDE_SIZE((double)view->counted_bytes));
     if (view->alive > 1)
-        used = add(out, size, used, " in %s processes", TIDE_COUNT((double)view->alive));
+        tide_text_add(out, size, " in %s processes", TIDE_COUNT((double)view->alive));
     if (trend->brief[0])
-        add(out, size, used, "  %s", trend->brief);
+        tide_text_add(out, size, "  %s", trend->brief);
 }

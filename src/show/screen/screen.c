@@ -197,10 +197,9 @@ static void put_into_words(struct screen *screen)
                        : tide_verdict_style(&assessment->judged[0].verdict);
     tide_assessment_sentence(assessment, screen->sentence, sizeof screen->sentence);
     tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
-    size_t used = strlen(screen->brief);
     if (isfinite(assessment->limit_bytes))
-        snprintf(screen->brief + used, sizeof screen->brief - used, "  (limit %s: %s)",
-                 TIDE_SIZE(assessment->limit_bytes), assessment->limit_name);
+        tide_text_add(screen->brief, sizeof screen->brief, "  (limit %s: %s)",
+                      TIDE_SIZE(assessment->limit_bytes), assessment->limit_name);
     FILE *out = open_memstream(&screen->verdict_text, &len);
     if (!out)
         return;

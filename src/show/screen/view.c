@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 void tide_view_init(struct tide_view *view, bool ascii)
@@ -43,38 +42,23 @@ static const struct tide_history_mark *epoch_now(const struct tide_model *model)
     return NULL;
 }
 
-static void __attribute__((format(printf, 3, 4))) add_part(char *out, size_t size, const char *format, ...)
-{
-    size_t len = strlen(out);
-    if (len > 0 && len + 3 < size) {
-        memcpy(out + len, "  ", 3);
-        len += 2;
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out + len, size - len, format, args);
-    va_end(args);
-}
-
 /* "step 4,000  3.2 steps/s  epoch 3  0:12:09". */
 static void status_text(const struct tide_model *model, char *out, size_t size)
 {
-    char a[TIDE_UNITS_TEXT], b[TIDE_UNITS_TEXT];
+    char time[TIDE_UNITS_TEXT];
     const struct tide_history_mark *epoch = epoch_now(model);
     const struct tide_axis *axis = &model->axis;
     double step = axis->is_steps ? tide_axis_between(axis, model->cursor_ns) : NAN;
     out[0] = '\0';
     if (isfinite(step)) {
         double pace = tide_model_pace(model);
-        add_part(out, size, "step %s", TIDE_COUNT(floor(step)));
-        if (isfinite(pace)) {
-            snprintf(b, sizeof b, pace < 9.95 ? "%.2g" : "%.0f", pace);
-            add_part(out, size, "%s steps/s", b);
-        }
+        tide_text_add(out, size, "step %s  ", TIDE_COUNT(floor(step)));
+        if (isfinite(pace))
+            tide_text_add(out, size, pace < 9.95 ? "%.2g steps/s  " : "%.0f steps/s  ", pace);
     }
     if (epoch)
-        add_part(out, size, "epoch %s", TIDE_COUNT((double)epoch->number));
-    add_part(out, size, "%s", clock_text(model->cursor_ns, a));
+        tide_text_add(out, size, "epoch %s  ", TIDE_COUNT((double)epoch->number));
+    tide_text_add(out, size, "%s", clock_text(model->cursor_ns, time));
 }
 
 /* Whether the moment shown is the newest, and what becomes of the recording. */
