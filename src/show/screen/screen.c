@@ -21,8 +21,7 @@
 #define WHO        "the full-screen view"
 #define FRAME_NS   INT64_C(250000000)
 #define MESSAGE_NS INT64_C(5000000000)
-#define SHARE      20                   /* reading and judging may each take 1/20 of the time */
-#define PATIENCE   INT64_C(15000000000) /* for a live recording to appear */
+#define SHARE      20 /* reading and judging may each take 1/20 of the time */
 #define SILENCE_NS INT64_C(5000000000)
 #define SECOND_NS  INT64_C(1000000000)
 #define PART_NS    INT64_C(100000000) /* of reading a large recording, between two looks at the keyboard */
@@ -247,17 +246,6 @@ static bool has_ended(struct screen *screen)
     return ended;
 }
 
-/* Opens the recording, or says why not. 1: a live one that is still on its way. */
-static int open_recording(struct screen *screen, int64_t now_ns, struct tide_reader **ret_reader,
-                          struct tide_err *err)
-{
-    bool coming = screen->config.live && screen->history->tick_count == 0 &&
-                  now_ns - screen->opened_ns < PATIENCE && !has_ended(screen);
-    if (tide_reader_new(screen->path, ret_reader, err) == 0)
-        return 0;
-    return coming ? 1 : -1;
-}
-
 /* A recording is live when it grows before our eyes, or is said to be. */
 static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
 {
@@ -315,9 +303,8 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
         notice_growth(screen, now_ns, false);
         return 0;
     }
-    int opened = open_recording(screen, now_ns, &reader, err);
-    if (opened)
-        return opened < 0 ? -1 : 0;
+    if (tide_reader_new(screen->path, &reader, err))
+        return -1;
     size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;
     int64_t ended_ns = history->ended_ns;
     bool went_on = screen->unread; /* with what was there already */
@@ -546,7 +533,7 @@ static int start(struct screen *screen, struct tide_err *err)
         return -1;
     /* What cannot be opened is said before the screen changes. */
     struct tide_reader *reader = NULL;
-    if (!screen->config.live && open_recording(screen, screen->opened_ns, &reader, err))
+    if (tide_reader_new(screen->path, &reader, err))
         return -1;
     tide_reader_free(reader);
     return 0;

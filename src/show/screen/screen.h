@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 struct tide_screen_config {
-    const char *path;     /* the recording; with `live` it may appear only later */
+    const char *path;     /* the recording */
     const char *log_path; /* what the program prints, or NULL */
     struct tide_assess_options assess;
     bool live; /* somebody is writing it */
