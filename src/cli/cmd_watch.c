@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/recname.h"
 #include "cli/track.h"
 #include "record/reader.h"
 #include "record/writer.h"
@@ -335,27 +334,16 @@ static int watch_file(struct tide_screen_config *screen, const struct values *va
     return TIDE_EXIT_OK;
 }
 
-static int name_recording(struct tracker *tracker, const struct values *values, char **command, int64_t pid,
+static int name_recording(struct tracker *tracker, const struct tide_track_config *config,
                           struct tide_err *err)
 {
-    char word[NAME_MAX];
-    int elsewhere = 0;
-    if (values->track.path) {
-        snprintf(tracker->path, sizeof tracker->path, "%s", values->track.path);
-    } else {
-        if (command)
-            tide_recname_word(command, word, sizeof word);
-        else
-            snprintf(word, sizeof word, "attach-%lld", (long long)pid);
-        if (tide_recname_path(word, tracker->path, sizeof tracker->path, &elsewhere)) {
-            tide_err_set(err, "watch: found no directory to write the recording to");
-            return tide_err_hint(err, "name a file with -o FILE");
-        }
-    }
+    bool elsewhere;
+    if (tide_track_path(config, tracker->path, &elsewhere, err))
+        return tide_err_wrap(err, "watch");
     snprintf(tracker->log_path, sizeof tracker->log_path, "%s.log", tracker->path);
-    const char *taken = access(tracker->path, F_OK) == 0                  ? tracker->path
-                        : command && access(tracker->log_path, F_OK) == 0 ? tracker->log_path
-                                                                          : NULL;
+    const char *taken = access(tracker->path, F_OK) == 0                          ? tracker->path
+                        : config->command && access(tracker->log_path, F_OK) == 0 ? tracker->log_path
+                                                                                  : NULL;
     if (!taken)
         return 0;
     tide_err_set(err, "watch: '%s' exists already", TIDE_SHOWN(taken, PATH_MAX));
@@ -423,10 +411,10 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
 {
     struct tide_track_config config = values->track;
     struct tracker tracker = {.pipe = -1};
-    if (name_recording(&tracker, values, command, pid, err))
-        return -1;
     config.command = command;
     config.pid = pid;
+    if (name_recording(&tracker, &config, err))
+        return -1;
     config.path = tracker.path;
     config.silent = true;
     config.no_status = true;

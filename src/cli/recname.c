@@ -3,7 +3,6 @@
 #include "base/text.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +84,7 @@ void tide_recname_word(char *const *argv, char *ret_word, size_t size)
     ret_word[used] = '\0';
 }
 
-int tide_recname_path(const char *word, char *ret_path, size_t size, int *ret_elsewhere)
+int tide_recname_path(const char *word, char *ret_path, size_t size, bool *ret_elsewhere)
 {
     char folder[2048] = "", stamp[32] = "";
     *ret_elsewhere = access(".", W_OK | X_OK) != 0;

@@ -4,6 +4,7 @@
 #ifndef TIDE_RECNAME_H
 #define TIDE_RECNAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The word that names a command: of "uv run python train.py --lr 1" it is "train". Letters, digits, dots,
@@ -15,6 +16,6 @@ void tide_recname_word(char *const *argv, char *ret_word, size_t size);
  * or in TMPDIR or /tmp when the current one cannot be written. *ret_elsewhere says so. Returns 0, or -1 when
  * there is no such place.
  */
-int tide_recname_path(const char *word, char *ret_path, size_t size, int *ret_elsewhere);
+int tide_recname_path(const char *word, char *ret_path, size_t size, bool *ret_elsewhere);
 
 #endif

@@ -311,25 +311,23 @@ static int write_meta(struct tide_tracker *t, struct tide_err *err)
     return tide_writer_commit(t->writer, err);
 }
 
-static int choose_path(struct tide_tracker *t, struct tide_err *err)
+int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_MAX], bool *ret_elsewhere,
+                    struct tide_err *err)
 {
-    char *path = t->outcome->path;
-    size_t size = sizeof t->outcome->path;
-    if (t->config->path) {
-        int len = snprintf(path, size, "%s", t->config->path);
-        return (size_t)len < size ? 0 : tide_err_set(err, "the name of the recording is too long");
+    *ret_elsewhere = false;
+    if (config->path) {
+        int len = snprintf(ret_path, PATH_MAX, "%s", config->path);
+        return len < PATH_MAX ? 0 : tide_err_set(err, "the name of the recording is too long");
     }
     char word[80];
-    int elsewhere;
-    if (t->config->command)
-        tide_recname_word(t->config->command, word, sizeof word);
+    if (config->command)
+        tide_recname_word(config->command, word, sizeof word);
     else
-        snprintf(word, sizeof word, "attach-%lld", (long long)t->config->pid);
-    if (tide_recname_path(word, path, size, &elsewhere))
-        return tide_err_set(err, "there is no directory to write the recording to");
-    if (elsewhere)
-        tide_tracker_say(t, "cannot write to the current directory; recording to %s", path);
-    return 0;
+        snprintf(word, sizeof word, "attach-%lld", (long long)config->pid);
+    if (!tide_recname_path(word, ret_path, PATH_MAX, ret_elsewhere))
+        return 0;
+    tide_err_set(err, "there is no directory to write the recording to");
+    return tide_err_hint(err, "name a file with -o FILE");
 }
 
 /* The environment with `settings` in the place of what it says itself. Caller frees; the strings are
@@ -436,8 +434,11 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
     const struct tide_track_config *c = t->config;
     tide_descriptors_raise(&t->inherited.files);
     tide_descriptors_init(&t->descriptors);
-    if (choose_path(t, err) || prepare_heap(t, err))
+    bool elsewhere;
+    if (tide_track_path(c, t->outcome->path, &elsewhere, err) || prepare_heap(t, err))
         return -1;
+    if (elsewhere)
+        tide_tracker_say(t, "cannot write to the current directory; recording to %s", t->outcome->path);
     if (!c->ignore_output && tide_stepwords_new(c->step_regex, &t->words, err))
         return -1;
     if (c->command) {

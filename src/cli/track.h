@@ -62,6 +62,11 @@ struct tide_track_outcome {
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
                struct tide_err *err);
 
+/* Where the recording goes: config->path or, without one, a name of its own, which may have to be elsewhere
+ * than in the current directory (recname.h). */
+int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_MAX], bool *ret_elsewhere,
+                    struct tide_err *err);
+
 /* What `run`, `attach` and `watch` have in common: TIDE_TRACK_... are rows of their tables, for values that
  * begin with a config. */
 /* clang-format off */

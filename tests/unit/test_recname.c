@@ -71,7 +71,7 @@ static void a_name_that_is_taken_gets_a_number(void **state)
 {
     (void)state;
     char folder[] = "/tmp/tidemark-recname-XXXXXX", path[4096], again[4096], here[4096];
-    int elsewhere = 1;
+    bool elsewhere = 1;
     assert_non_null(getcwd(here, sizeof here));
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chdir(folder), 0);
