@@ -67,7 +67,7 @@ static void print_all(const struct tide_assessment *a)
     for (size_t i = 1; i < a->count; i++) {
         char sentence[1024];
         tide_judged_sentence(&a->judged[i], a, sentence, sizeof sentence);
-        printf("  %-7s %s\n", i == 1 ? "also" : "", sentence);
+        tide_evidence_print(stdout, i == 1 ? "also" : "", sentence);
     }
 }
 

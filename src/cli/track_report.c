@@ -13,11 +13,6 @@
 
 enum { CULPRITS = 3, FRAMES = 5 };
 
-static void print_line(const char *label, const char *text)
-{
-    fprintf(stderr, "  %-7s %s\n", label, text);
-}
-
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
  * culprit. */
 static bool print_culprits(const struct tide_answer *answer)
@@ -28,11 +23,11 @@ static bool print_culprits(const struct tide_answer *answer)
     char unseen[280];
     if (answer->history->site_count == 0) {
         if (tide_sites_unseen(answer->history, unseen, sizeof unseen))
-            print_line("unseen", unseen);
+            tide_evidence_print(stderr, "unseen", unseen);
         return false;
     }
     if (tide_blame_new(answer->history, answer->assessment, &options, &blame, &err)) {
-        print_line("culprit", err.text);
+        tide_evidence_print(stderr, "culprit", err.text);
         return false;
     }
     bool named = tide_blame_answers(blame, answer->assessment);
@@ -60,7 +55,7 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else
         snprintf(next, sizeof next, "tidemark watch %s", shown);
-    print_line("next", next);
+    tide_evidence_print(stderr, "next", next);
 }
 
 static void print_verdict(const char *path, const char *shown, bool quiet)

@@ -588,7 +588,7 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     tide_buf_release(&b);
 }
 
-static void print_evidence(void *out, const char *label, const char *text)
+void tide_evidence_print(void *out, const char *label, const char *text)
 {
     fprintf(out, "  %-7s %s\n", label, text);
 }
@@ -598,7 +598,7 @@ void tide_assessment_print(const struct tide_assessment *a, FILE *out)
     char headline[LINE];
     tide_assessment_headline(a, headline, sizeof headline);
     fprintf(out, "tidemark: %s\n", headline);
-    tide_assessment_evidence(a, print_evidence, out);
+    tide_assessment_evidence(a, tide_evidence_print, out);
 }
 
 void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t size)

@@ -25,6 +25,9 @@ typedef void tide_evidence_put(void *context, const char *label, const char *tex
 void tide_assessment_evidence(const struct tide_assessment *assessment, tide_evidence_put *put,
                               void *context);
 
+/* Prints such a line on a stream. */
+void tide_evidence_print(void *out, const char *label, const char *text);
+
 /* Both, for a person. */
 void tide_assessment_print(const struct tide_assessment *assessment, FILE *out);
 
