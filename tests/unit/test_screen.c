@@ -31,7 +31,7 @@ struct fixture {
     struct tide_assessment assessment;
     struct tide_judged judged[3];
     struct tide_model model;
-    struct tide_view view;
+    struct tide_cells cells;
     struct tide_view_info info;
 };
 
@@ -146,8 +146,8 @@ static int set_up(void **state)
                                       .message = "",
                                       .mood = TIDE_STYLE_BAD};
     tide_model_init(&f->model);
-    tide_view_init(&f->view, false);
-    assert_int_equal(tide_cells_resize(&f->view.cells, 80, 24), 0);
+    tide_cells_init(&f->cells, false);
+    assert_int_equal(tide_cells_resize(&f->cells, 80, 24), 0);
     assert_int_equal(tide_model_update(&f->model, &f->history, &f->assessment), 0);
     *state = f;
     return 0;
@@ -157,7 +157,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     tide_model_release(&f->model);
-    tide_view_release(&f->view);
+    tide_cells_release(&f->cells);
     for (size_t i = 0; i < PROCESSES; i++) {
         free(f->processes[i].points);
         free(f->processes[i].smaps);
@@ -177,10 +177,10 @@ static char *screen(struct fixture *f)
 {
     char *text = NULL;
     size_t len = 0;
-    tide_view_draw(&f->view, &f->model, &f->info);
+    tide_view_draw(&f->cells, &f->model, &f->info);
     FILE *out = open_memstream(&text, &len);
     assert_non_null(out);
-    tide_cells_dump(&f->view.cells, out);
+    tide_cells_dump(&f->cells, out);
     fclose(out);
     return text;
 }
@@ -571,19 +571,19 @@ static void every_size_is_survived(void **state)
         f->model.pane = (enum tide_pane)pane;
         for (int c = 0; c < SIZES; c++)
             for (int r = 0; r < SIZES; r++) {
-                assert_int_equal(tide_cells_resize(&f->view.cells, sizes[c], sizes[r]), 0);
-                tide_view_draw(&f->view, &f->model, &f->info);
+                assert_int_equal(tide_cells_resize(&f->cells, sizes[c], sizes[r]), 0);
+                tide_view_draw(&f->cells, &f->model, &f->info);
             }
     }
     f->model.pane = TIDE_PANE_NONE;
-    assert_int_equal(tide_cells_resize(&f->view.cells, 40, 10), 0);
+    assert_int_equal(tide_cells_resize(&f->cells, 40, 10), 0);
     assert_shows(f, "40x10 is too small: 50x14 is needed");
 }
 
 static void without_unicode_every_cell_is_ascii(void **state)
 {
     struct fixture *f = *state;
-    f->view.cells.ascii = true;
+    f->cells.ascii = true;
     f->processes[1].row.name = "\xe6\x97\xa5python";
     for (const char *key = " s?v<z"; *key; key++) {
         tide_model_key(&f->model, *key);
@@ -617,10 +617,10 @@ static void a_recording_without_samples_says_so(void **state)
     tide_model_init(&model);
     assert_int_equal(tide_model_update(&model, &empty, NULL), 0);
     f->info.sentence = "waiting for the first sample";
-    tide_view_draw(&f->view, &model, &f->info);
+    tide_view_draw(&f->cells, &model, &f->info);
     for (const char *key = "jk s?z<pt\x0cvl"; *key; key++) {
         tide_model_key(&model, *key);
-        tide_view_draw(&f->view, &model, &f->info);
+        tide_view_draw(&f->cells, &model, &f->info);
     }
     tide_model_release(&model);
 }
@@ -651,21 +651,21 @@ static void a_failed_allocation_is_survived(void **state)
     bool failed = true;
     for (long good = 0; failed; good++) {
         struct tide_model model;
-        struct tide_view view;
+        struct tide_cells cells;
         tide_model_init(&model);
-        tide_view_init(&view, false);
+        tide_cells_init(&cells, false);
         failing_arm(good);
-        tide_cells_resize(&view.cells, 100, 30);
+        tide_cells_resize(&cells, 100, 30);
         tide_model_update(&model, &f->history, &f->assessment);
-        for (const char *key = "jjj s?vz<"; view.cells.cells && *key; key++) {
+        for (const char *key = "jjj s?vz<"; cells.cells && *key; key++) {
             tide_model_key(&model, *key);
-            tide_view_draw(&view, &model, &f->info);
+            tide_view_draw(&cells, &model, &f->info);
         }
         failed = failing_disarm();
         assert_int_equal(tide_model_update(&model, &f->history, &f->assessment), 0);
         assert_true(model.row_count >= 4);
         tide_model_release(&model);
-        tide_view_release(&view);
+        tide_cells_release(&cells);
     }
 #else
     (void)state;

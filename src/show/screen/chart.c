@@ -1,15 +1,16 @@
 #include "show/screen/chart.h"
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     LABEL_COLUMNS = 9, /* "1023 MiB " before the axis */
     EIGHTHS = 8,
+    CHART_BYTES = 16 << 20,
     REACH_PARTS = 20, /* rises shorter than this part of the run are spikes, to the eye */
 };
 
@@ -17,37 +18,14 @@ static const uint32_t blocks[] = {' ', 0x2581, 0x2582, 0x2583, 0x2584, 0x2585, 0
 static const uint32_t dots[] = {' ', 0x28c0, 0x28c0, 0x28e4, 0x28e4, 0x28f6, 0x28f6, 0x28ff, 0x28ff};
 static const char ascii_blocks[] = " ..==###", ascii_dots[] = " ..'':::", ascii_spark[] = "..:-=+*#@";
 
-void tide_chart_init(struct tide_chart *chart)
-{
-    *chart = (struct tide_chart){0};
-}
-
-void tide_chart_release(struct tide_chart *chart)
-{
-    free(chart->bins);
-    free(chart->floors);
-    free(chart->edges);
-    free(chart->phases);
-    tide_chart_init(chart);
-}
-
-static int reserve(struct tide_chart *chart, size_t count)
-{
-    if (count + 1 <= chart->capacity)
-        return 0;
-    tide_chart_release(chart);
-    size_t capacity = count * 2 + 1;
-    chart->bins = calloc(capacity, sizeof *chart->bins);
-    chart->floors = calloc(capacity, sizeof *chart->floors);
-    chart->edges = calloc(capacity, sizeof *chart->edges);
-    chart->phases = calloc(capacity, sizeof *chart->phases);
-    if (!chart->bins || !chart->floors || !chart->edges || !chart->phases) {
-        tide_chart_release(chart);
-        return -1;
-    }
-    chart->capacity = capacity;
-    return 0;
-}
+/* The columns of the chosen row, in an arena. */
+struct chart {
+    struct tide_bin *bins; /* more than shown on both sides, so that the floor is right at the edges */
+    int64_t *floors;
+    int64_t *edges;
+    int32_t *phases;      /* name of the phase in each shown column, -1: none */
+    size_t before, shown; /* the shown columns are bins[before .. before + shown - 1] */
+};
 
 /* The column of a moment, which may lie outside. */
 static double column_of(const struct tide_model *model, int64_t t_ns, size_t columns)
@@ -57,7 +35,7 @@ static double column_of(const struct tide_model *model, int64_t t_ns, size_t col
 }
 
 /* Inner phases end first and are put first; outer ones get what is left. */
-static void put_phase(struct tide_chart *chart, const struct tide_model *model, int32_t name, int64_t from_ns,
+static void put_phase(struct chart *chart, const struct tide_model *model, int32_t name, int64_t from_ns,
                       int64_t to_ns)
 {
     double from = floor(column_of(model, from_ns, chart->shown)),
@@ -70,7 +48,7 @@ static void put_phase(struct tide_chart *chart, const struct tide_model *model, 
             chart->phases[c] = name;
 }
 
-static void fill_phases(struct tide_chart *chart, const struct tide_model *model)
+static void fill_phases(struct chart *chart, const struct tide_model *model)
 {
     const struct tide_phases *phases = &model->phases;
     for (size_t c = 0; c < chart->shown; c++)
@@ -82,8 +60,8 @@ static void fill_phases(struct tide_chart *chart, const struct tide_model *model
     }
 }
 
-/* The columns of the chosen row, `shown` of them in the window and some beyond both ends. */
-static int fill(struct tide_chart *chart, struct tide_model *model, size_t shown)
+/* `shown` columns in the window and some beyond both ends. */
+static int fill(struct chart *chart, struct tide_model *model, size_t shown, struct tide_arena *arena)
 {
     const struct tide_row *row = &model->rows[model->chosen];
     double first, last, span = model->window_to - model->window_from;
@@ -96,7 +74,11 @@ static int fill(struct tide_chart *chart, struct tide_model *model, size_t shown
     size_t before = room_left < (double)beyond ? (size_t)fmax(0, room_left) : beyond;
     size_t after = room_right < (double)beyond ? (size_t)fmax(0, room_right) : beyond;
     size_t count = before + shown + after;
-    if (reserve(chart, count))
+    chart->bins = tide_arena_take(arena, count, sizeof *chart->bins);
+    chart->floors = tide_arena_take(arena, count, sizeof *chart->floors);
+    chart->edges = tide_arena_take(arena, count + 1, sizeof *chart->edges);
+    chart->phases = tide_arena_take(arena, shown, sizeof *chart->phases);
+    if (!chart->bins || !chart->floors || !chart->edges || !chart->phases)
         return -1;
     chart->before = before;
     chart->shown = shown;
@@ -135,7 +117,7 @@ static bool starts_at_zero(const struct tide_model *model, const struct tide_row
     return range < (moves ? 0.001 : 0.02) * high;
 }
 
-static bool find_scale(const struct tide_chart *chart, const struct tide_model *model, int height,
+static bool find_scale(const struct chart *chart, const struct tide_model *model, int height,
                        struct scale *ret_scale)
 {
     double low = INFINITY, high = 0;
@@ -180,7 +162,7 @@ static uint32_t glyph(bool ascii, bool solid, int part)
     return (solid ? blocks : dots)[part];
 }
 
-static void draw_column(const struct tide_chart *chart, const struct scale *scale, struct tide_cells *cells,
+static void draw_column(const struct chart *chart, const struct scale *scale, struct tide_cells *cells,
                         int top, int height, int column, size_t c)
 {
     const struct tide_bin *bin = &chart->bins[chart->before + c];
@@ -299,8 +281,8 @@ static void draw_epochs(const struct tide_model *model, struct tide_cells *cells
     }
 }
 
-static void draw_phases(const struct tide_chart *chart, const struct tide_model *model,
-                        struct tide_cells *cells, int row)
+static void draw_phases(const struct chart *chart, const struct tide_model *model, struct tide_cells *cells,
+                        int row)
 {
     for (size_t c = 0; c < chart->shown;) {
         size_t end = c + 1;
@@ -337,13 +319,10 @@ static void draw_cursor(const struct tide_model *model, struct tide_cells *cells
     tide_cells_rune(cells, top + height, column, TIDE_STYLE_STRONG, cells->ascii ? '^' : 0x25b2);
 }
 
-void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct tide_cells *cells, int top,
-                     int rows)
+static void draw_filled(const struct chart *chart, const struct tide_model *model, struct tide_cells *cells,
+                        int top, int rows)
 {
-    int columns = cells->columns - LABEL_COLUMNS - 1;
-    if (columns < 8 || rows < 5 || top + rows > cells->rows || model->row_count == 0 ||
-        fill(chart, model, (size_t)columns))
-        return;
+    int columns = (int)chart->shown;
     bool strip = model->phases.count > 0 && rows >= 6;
     int height = rows - 2 - strip;
     struct scale scale;
@@ -363,6 +342,19 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
     draw_cursor(model, cells, top, height, columns);
     if (strip)
         draw_phases(chart, model, cells, top + height + 2);
+}
+
+void tide_chart_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows)
+{
+    int columns = cells->columns - LABEL_COLUMNS - 1;
+    struct chart chart;
+    struct tide_arena arena;
+    if (columns < 8 || rows < 5 || top + rows > cells->rows || model->row_count == 0)
+        return;
+    tide_arena_init(&arena, CHART_BYTES);
+    if (!fill(&chart, model, (size_t)columns, &arena))
+        draw_filled(&chart, model, cells, top, rows);
+    tide_arena_release(&arena);
 }
 
 void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,

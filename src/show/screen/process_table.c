@@ -3,6 +3,7 @@
  */
 #include "show/screen/view.h"
 #include "base/units.h"
+#include "show/screen/chart.h"
 
 #include <inttypes.h>
 #include <math.h>

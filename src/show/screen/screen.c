@@ -54,7 +54,7 @@ struct screen {
     struct tide_assessment *assessment;
     struct judging judging;
     struct tide_model model;
-    struct tide_view view;
+    struct tide_cells cells;
     struct tide_door *door; /* NULL: a dump */
     struct tide_buf log;
     struct stamp stamp;
@@ -391,9 +391,9 @@ static void draw(struct screen *screen, int64_t now_ns)
                                   .log_text = tide_buf_view(&screen->log),
                                   .message = screen->message,
                                   .mood = screen->mood};
-    tide_view_draw(&screen->view, &screen->model, &info);
+    tide_view_draw(&screen->cells, &screen->model, &info);
     if (screen->door)
-        tide_door_show(screen->door, &screen->view.cells);
+        tide_door_show(screen->door, &screen->cells);
     screen->drawn_ns = now_ns;
     screen->dirty = screen->pressed = false;
     screen->frame++;
@@ -408,7 +408,7 @@ static int fit(struct screen *screen, struct tide_err *err)
         columns = screen->config.columns;
     if (screen->config.rows > 0 && screen->config.rows < rows + (screen->door ? 0 : 1000))
         rows = screen->config.rows;
-    if (tide_cells_resize(&screen->view.cells, columns, rows))
+    if (tide_cells_resize(&screen->cells, columns, rows))
         return tide_err_set(err, "not enough memory for a screen of %dx%d", columns, rows);
     screen->dirty = screen->pressed = true;
     return 0;
@@ -512,7 +512,7 @@ static int run_into_dump(struct screen *screen, struct tide_err *err)
             nanosleep(&frame, NULL);
         }
     } while (!over(screen) && screen->config.frames > 0);
-    tide_cells_dump(&screen->view.cells, screen->config.out);
+    tide_cells_dump(&screen->cells, screen->config.out);
     return 0;
 }
 
@@ -525,7 +525,7 @@ static int start(struct screen *screen, struct tide_err *err)
     snprintf(screen->sentence, sizeof screen->sentence, "waiting for the first sample");
     tide_text_shown(tide_text_last_part(screen->path), screen->recording, sizeof screen->recording);
     tide_model_init(&screen->model);
-    tide_view_init(&screen->view, !tide_term_unicode());
+    tide_cells_init(&screen->cells, !tide_term_unicode());
     tide_buf_init(&screen->log, TIDE_LOG_TEXT);
     screen->model.live = screen->config.live;
     screen->model.owns_program = screen->config.interrupt != NULL;
@@ -557,7 +557,7 @@ static void screen_free(struct screen *screen)
         end_judging(screen);
     tide_assessment_free(screen->assessment);
     tide_model_release(&screen->model);
-    tide_view_release(&screen->view);
+    tide_cells_release(&screen->cells);
     tide_buf_release(&screen->log);
     tide_history_free(screen->history);
     tide_door_close(screen->door);

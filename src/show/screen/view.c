@@ -1,22 +1,11 @@
 #include "show/screen/view.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "show/screen/chart.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-void tide_view_init(struct tide_view *view, bool ascii)
-{
-    tide_cells_init(&view->cells, ascii);
-    tide_chart_init(&view->chart);
-}
-
-void tide_view_release(struct tide_view *view)
-{
-    tide_cells_release(&view->cells);
-    tide_chart_release(&view->chart);
-}
 
 static void draw_rule(struct tide_cells *cells, int row)
 {
@@ -92,10 +81,9 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
 }
 
 /* Verdict, forecast, status: returns the lines used. */
-static int draw_header(struct tide_view *view, const struct tide_model *model,
+static int draw_header(struct tide_cells *cells, const struct tide_model *model,
                        const struct tide_view_info *info)
 {
-    struct tide_cells *cells = &view->cells;
     int columns = cells->columns;
     bool fits = (int)tide_text_columns(info->sentence, strlen(info->sentence)) <= columns;
     int lines = cells->rows >= 20 && !fits ? 2 : 1;
@@ -116,9 +104,8 @@ static int draw_header(struct tide_view *view, const struct tide_model *model,
 }
 
 /* What the chart shows, and at which moment. */
-static void draw_title(struct tide_view *view, const struct tide_model *model, int row)
+static void draw_title(struct tide_cells *cells, const struct tide_model *model, int row)
 {
-    struct tide_cells *cells = &view->cells;
     char name[128], state[64], about[320] = "";
     const struct tide_row *chosen = &model->rows[model->chosen];
     tide_model_name(model, chosen, name, sizeof name);
@@ -166,26 +153,25 @@ static void mark_text(const struct tide_model *model, const struct tide_history_
 }
 
 /* The newest note at the cursor, in at most half the line. Returns the columns used. */
-static int draw_note(struct tide_view *view, const struct tide_model *model, int row)
+static int draw_note(struct tide_cells *cells, const struct tide_model *model, int row)
 {
     const struct tide_history *history = model->history;
     for (size_t i = history->note_count; i-- > 0;) {
         if (history->notes[i].t_ns > model->cursor_ns)
             continue;
-        return 2 + tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT,
-                                     "note: %s", TIDE_SHOWN(history->notes[i].text, 512));
+        return 2 + tide_cells_format(cells, row, 0, cells->columns / 2, TIDE_STYLE_DOUBT, "note: %s",
+                                     TIDE_SHOWN(history->notes[i].text, 512));
     }
     return 0;
 }
 
 /* A note, phases that run, then the last marks that are no steps, the newest first. */
-static void draw_marks(struct tide_view *view, const struct tide_model *model, int row)
+static void draw_marks(struct tide_cells *cells, const struct tide_model *model, int row)
 {
     enum { SHOWN = 4, LOOKED_AT = 4096 };
-    struct tide_cells *cells = &view->cells;
     const struct tide_history *history = model->history;
     char text[160], since[TIDE_UNITS_TEXT];
-    const int noted = draw_note(view, model, row);
+    const int noted = draw_note(cells, model, row);
     int at = noted;
     for (size_t i = 0; i < model->phases.count && model->phases.all[i].from_ns <= model->cursor_ns; i++) {
         const struct tide_phase *phase = &model->phases.all[i];
@@ -212,12 +198,11 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
                         model->axis.is_steps ? "no phases or other marks" : "no marks: the axis is time");
 }
 
-static void draw_keys(struct tide_view *view, const struct tide_model *model,
+static void draw_keys(struct tide_cells *cells, const struct tide_model *model,
                       const struct tide_view_info *info, int row)
 {
     static const char *const sorts[] = {"tree", "memory", "growth"};
     static const char *const ended[] = {"ended:large", "ended:all", "ended:none"};
-    struct tide_cells *cells = &view->cells;
     if (info->message[0]) {
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DOUBT, info->message);
         return;
@@ -248,10 +233,9 @@ static void draw_keys(struct tide_view *view, const struct tide_model *model,
 }
 
 /* A pane of text over `rows` lines. Long lines are broken; scrolling counts lines of text. */
-static void draw_text_pane(struct tide_view *view, struct tide_model *model, int top, int rows,
+static void draw_text_pane(struct tide_cells *cells, struct tide_model *model, int top, int rows,
                            const char *title, const char *text, bool from_end)
 {
-    struct tide_cells *cells = &view->cells;
     tide_cells_blank(cells, top, rows);
     draw_rule(cells, top);
     tide_cells_format(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " %s ", title);
@@ -278,9 +262,8 @@ static void draw_text_pane(struct tide_view *view, struct tide_model *model, int
     }
 }
 
-static void draw_help_pane(struct tide_view *view, int top, int rows)
+static void draw_help_pane(struct tide_cells *cells, int top, int rows)
 {
-    struct tide_cells *cells = &view->cells;
     tide_cells_blank(cells, top, rows);
     draw_rule(cells, top);
     tide_cells_text(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " Keys ");
@@ -325,18 +308,18 @@ void tide_view_question(struct tide_cells *cells)
                         lines[i]);
 }
 
-static void draw_pane(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info,
+static void draw_pane(struct tide_cells *cells, struct tide_model *model, const struct tide_view_info *info,
                       int top, int rows)
 {
     switch (model->pane) {
     case TIDE_PANE_HELP:
-        draw_help_pane(view, top, rows);
+        draw_help_pane(cells, top, rows);
         break;
     case TIDE_PANE_VERDICT:
-        draw_text_pane(view, model, top, rows, "Verdict so far", info->verdict_text, false);
+        draw_text_pane(cells, model, top, rows, "Verdict so far", info->verdict_text, false);
         break;
     case TIDE_PANE_LOG:
-        draw_text_pane(view, model, top + rows / 2, rows - rows / 2, "What the program printed",
+        draw_text_pane(cells, model, top + rows / 2, rows - rows / 2, "What the program printed",
                        info->log_text[0] ? info->log_text : "its output is not known", true);
         break;
     default:
@@ -352,9 +335,8 @@ static int chart_share(const struct tide_model *model, int rows)
     return rows - (table < most ? table : most);
 }
 
-void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info)
+void tide_view_draw(struct tide_cells *cells, struct tide_model *model, const struct tide_view_info *info)
 {
-    struct tide_cells *cells = &view->cells;
     tide_cells_clear(cells);
     if (cells->columns < TIDE_VIEW_COLUMNS || cells->rows < TIDE_VIEW_ROWS) {
         char text[96];
@@ -365,17 +347,17 @@ void tide_view_draw(struct tide_view *view, struct tide_model *model, const stru
     }
     if (!model->history || model->history->tick_count == 0 || model->row_count == 0) {
         tide_cells_text(cells, 0, 0, cells->columns, TIDE_STYLE_STRONG, info->sentence);
-        draw_pane(view, model, info, 1, cells->rows - 2);
-        draw_keys(view, model, info, cells->rows - 1);
+        draw_pane(cells, model, info, 1, cells->rows - 2);
+        draw_keys(cells, model, info, cells->rows - 1);
         return;
     }
-    int top = draw_header(view, model, info), bottom = cells->rows - 2;
-    draw_title(view, model, top);
+    int top = draw_header(cells, model, info), bottom = cells->rows - 2;
+    draw_title(cells, model, top);
     int chart = chart_share(model, bottom - top - 1), table = top + 1 + chart;
     model->page_rows = bottom - table - 1;
-    tide_chart_draw(&view->chart, model, cells, top + 1, chart);
+    tide_chart_draw(cells, model, top + 1, chart);
     tide_table_draw(cells, model, table, bottom - table);
-    draw_marks(view, model, bottom);
-    draw_keys(view, model, info, bottom + 1);
-    draw_pane(view, model, info, top, bottom - top);
+    draw_marks(cells, model, bottom);
+    draw_keys(cells, model, info, bottom + 1);
+    draw_pane(cells, model, info, top, bottom - top);
 }

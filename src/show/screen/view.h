@@ -1,13 +1,12 @@
 /*
  * view.h - draws the model into cells: the verdict, the chart, the table, the panes over them.
  *
- * tide_view_init -> tide_view_draw() as often as wanted -> tide_view_release. Works at every size; below
- * TIDE_VIEW_COLUMNS x TIDE_VIEW_ROWS it says so in one line. Sets the model's page_rows.
+ * Works at every size; below TIDE_VIEW_COLUMNS x TIDE_VIEW_ROWS it says so in one line. Sets the model's
+ * page_rows.
  */
 #ifndef TIDE_VIEW_H
 #define TIDE_VIEW_H
 
-#include "show/screen/chart.h"
 #include "show/screen/view_model.h"
 #include "term/cells.h"
 
@@ -25,18 +24,10 @@ struct tide_view_info {
     enum tide_style mood;     /* of the sentence */
 };
 
-struct tide_view {
-    struct tide_cells cells;
-    struct tide_chart chart;
-};
-
-void tide_view_init(struct tide_view *view, bool ascii);
-void tide_view_release(struct tide_view *view);
-
 /* What becomes of the program, over whatever the cells show. */
 void tide_view_question(struct tide_cells *cells);
 
-void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info);
+void tide_view_draw(struct tide_cells *cells, struct tide_model *model, const struct tide_view_info *info);
 
 /* How a verdict looks. */
 enum tide_style tide_verdict_style(const struct tide_verdict *verdict);
