@@ -221,8 +221,9 @@ static void wait_for_events(struct tide_tracker *t, int64_t until_ns)
     struct timespec timeout = {0};
     if (left > 0)
         timeout = (struct timespec){left / TIDE_NS_PER_S, left % TIDE_NS_PER_S};
+    int keeper = t->ended_ns ? -1 : t->spawned.events; /* one that has reported the end says no more */
     struct pollfd fds[] = {{.fd = t->signals, .events = POLLIN},
-                           {.fd = t->spawned.events, .events = POLLIN},
+                           {.fd = keeper, .events = POLLIN},
                            {.fd = t->relay ? tide_relay_alert(t->relay) : -1, .events = POLLIN}};
     if (ppoll(fds, sizeof fds / sizeof *fds, &timeout, NULL) <= 0)
         return;
@@ -244,12 +245,7 @@ static void follow_tree(struct tide_tracker *t)
             tick(t, now);
         if (is_over(t))
             break;
-        /* A keeper that has reported the end has nothing more to say. */
-        int events = t->spawned.events;
-        if (t->ended_ns)
-            t->spawned.events = -1;
         wait_for_events(t, t->next_ns);
-        t->spawned.events = events;
     }
 }
 
@@ -260,14 +256,11 @@ static void finish_output(struct tide_tracker *t)
         return;
     tide_relay_finish(t->relay, !t->stop);
     t->stop = false;
-    int events = t->spawned.events;
-    t->spawned.events = -1;
     t->ended_ns = t->ended_ns ? t->ended_ns : tide_clock_ns();
     while (!tide_relay_is_done(t->relay) && !t->stop) {
         take_marks(t, false);
         wait_for_events(t, tide_clock_ns() + 250 * (int64_t)TIDE_NS_PER_MS);
     }
-    t->spawned.events = events;
 }
 
 /* ---- beginning and end ---- */
