@@ -240,13 +240,11 @@ static void put_states(struct tide_report_page *page)
     const struct tide_history *h = page->h;
     size_t shown = 0, more = 0, most = tide_report_rows(page, STATES_MOST);
     for (size_t i = 0; i < h->heap_status_count; i++) {
-        bool last = true;
-        for (size_t k = i + 1; k < h->heap_status_count && last; k++)
-            last = h->heap_status[k].process != h->heap_status[i].process;
-        if (!last)
+        const struct tide_heap_status *s = &h->heap_status[i];
+        if (s != tide_history_heap_status(h, s->process))
             continue;
-        if (shown < most && is_telling(&h->heap_status[i])) {
-            put_state(page->out, h, &h->heap_status[i]);
+        if (shown < most && is_telling(s)) {
+            put_state(page->out, h, s);
             shown++;
         } else
             more++;
