@@ -3,7 +3,6 @@
  * script in what room is left, the script itself.
  */
 #include "show/report/page.h"
-#include "show/report/page_data.h"
 #include "show/report/svg.h"
 #include "show/text/html.h"
 
@@ -108,7 +107,7 @@ static int write_timeline(struct tide_report_page *page, struct piece *ret)
     FILE *out = open_memstream(&ret->text, &ret->len);
     if (!out)
         return no_memory(page->err);
-    tide_report_data_timeline(out, &page->summary, page->a, &page->set, &page->marks);
+    tide_report_put_timeline_data(out, page);
     return fclose(out) ? no_memory(page->err) : 0;
 }
 
@@ -138,7 +137,7 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
         FILE *out = open_memstream(&ret->text, &ret->len);
         if (!out)
             return no_memory(page->err);
-        tide_report_data_sites(out, &sites);
+        tide_report_put_sites_data(out, &sites);
         page->sites_shown = sites.site_count;
         page->sites_left_out = sites.left_out;
         tide_arena_rewind(&page->arena, mark);

@@ -4,9 +4,9 @@
 #ifndef TIDE_PAGE_H
 #define TIDE_PAGE_H
 
-#include "assess/blame.h"
 #include "show/report/page_marks.h"
 #include "show/report/page_series.h"
+#include "show/report/page_sites.h"
 #include "show/report/report.h"
 
 struct tide_report_page {
@@ -42,5 +42,9 @@ void tide_report_put_processes(struct tide_report_page *page);
 void tide_report_put_plan(struct tide_report_page *page);
 void tide_report_put_tables(struct tide_report_page *page);
 void tide_report_put_losses(struct tide_report_page *page);
+
+/* page_data.c: what the script works on. */
+void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *page);
+void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites);
 
 #endif

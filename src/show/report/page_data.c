@@ -1,7 +1,15 @@
-#include "show/report/page_data.h"
+/*
+ * page_data.c - what the script of a page works on, as JSON: documents "tidemark.timeline/1" and
+ * "tidemark.sites/1", private to the page that holds them.
+ *
+ * Lists of times (milliseconds) and bytes are written as differences from one to the next, the first as it
+ * is: most are small, and a page has a limit. Texts are escaped for display here, so that the script only has
+ * to put them as text.
+ */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "show/report/page.h"
 #include "show/text/verdict_text.h"
 
 #include <math.h>
@@ -35,15 +43,16 @@ static void put_line(struct tide_json *json, const char *key, const struct tide_
     tide_json_end(json);
 }
 
-static void put_series(struct tide_json *json, const struct tide_summary *summary,
-                       const struct tide_assessment *a, const struct tide_report_series *s)
+static void put_series(struct tide_json *json, const struct tide_report_page *page,
+                       const struct tide_report_series *s)
 {
+    const struct tide_summary *summary = &page->summary;
     const struct tide_judged *j = s->judged;
     const struct tide_verdict *v = &j->verdict;
     char sentence[1024];
-    tide_judged_sentence(j, a, sentence, sizeof sentence);
+    tide_judged_sentence(j, page->a, sentence, sizeof sentence);
     double limit = j->subject == TIDE_SUBJECT_GPU    ? j->limit_bytes
-                   : j->subject == TIDE_SUBJECT_TREE ? a->limit_bytes
+                   : j->subject == TIDE_SUBJECT_TREE ? page->a->limit_bytes
                                                      : NAN;
     tide_json_object(json, NULL);
     tide_json_text(json, "name", j->name);
@@ -92,23 +101,23 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     tide_json_end(json);
 }
 
-void tide_report_data_timeline(FILE *out, const struct tide_summary *summary, const struct tide_assessment *a,
-                               const struct tide_report_set *set, const struct tide_report_marks *marks)
+void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *page)
 {
+    const struct tide_report_set *set = &page->set;
     struct tide_json json;
     tide_json_document(&json, out, true, "tidemark.timeline/1");
-    tide_json_integer(&json, "end", milliseconds(summary->last_ns));
+    tide_json_integer(&json, "end", milliseconds(page->summary.last_ns));
     tide_json_integer(&json, "beside", (int64_t)set->beside);
     tide_json_bool(&json, "beside_level", set->beside_level);
     tide_json_array(&json, "series");
     for (size_t i = 0; i < set->count; i++)
-        put_series(&json, summary, a, &set->series[i]);
+        put_series(&json, page, &set->series[i]);
     tide_json_end(&json);
-    put_marks(&json, marks);
+    put_marks(&json, &page->marks);
     tide_json_end(&json);
 }
 
-void tide_report_data_sites(FILE *out, const struct tide_report_sites *sites)
+void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites)
 {
     struct tide_json json;
     tide_json_document(&json, out, true, "tidemark.sites/1");
