@@ -4,8 +4,6 @@
  */
 #include "cli/command.h"
 
-#include <string.h>
-
 static const struct tide_option no_options[] = {{0}};
 
 /* At most one operand, or -1. */
@@ -27,24 +25,13 @@ static int find_command(const struct tide_command_call *call, const struct tide_
     return call->count && !*ret_command ? -1 : 0;
 }
 
-/* "train lm" is two words. Takes the second one off, where it names a part of the first. */
-static const struct tide_command *take_part(struct tide_command_call *call)
-{
-    const struct tide_command *whole = call->count == 2 ? tide_command_find(call->operands[0], NULL) : NULL;
-    for (size_t i = 0; whole && whole->parts && whole->parts[i]; i++)
-        if (!strcmp(tide_command_task(whole->parts[i]), call->operands[1])) {
-            call->count = 1;
-            return whole->parts[i];
-        }
-    return NULL;
-}
-
 static int run_help(struct tide_command_call *call, struct tide_err *err)
 {
-    const struct tide_command *part = take_part(call), *command = NULL;
-    if (find_command(call, &command, err))
+    /* "train lm" is two words. */
+    const struct tide_command *whole = call->count == 2 ? tide_command_find(call->operands[0], NULL) : NULL,
+                              *command = whole ? tide_command_part(whole, call->operands[1]) : NULL;
+    if (!command && find_command(call, &command, err))
         return -1;
-    command = part ? part : command;
     if (command)
         tide_help_command(command, stdout);
     else

@@ -73,8 +73,9 @@ int tide_report(const struct tide_err *err);
 int tide_command_read(const struct tide_command *command, int argc, char **argv,
                       struct tide_command_call *ret_call, struct tide_err *err);
 
-/* The word by which a part is called: "lm" of "train lm". */
+/* The word by which a part is called, "lm" of "train lm", and the part that a word names; NULL: none. */
 const char *tide_command_task(const struct tide_command *part);
+const struct tide_command *tide_command_part(const struct tide_command *command, const char *word);
 
 /* Sentences that -h, the manual and the completion share. */
 #define TIDE_HELP_ABOUT                                                                                      \

@@ -109,16 +109,6 @@ static const struct tide_option *option_of(const struct tide_command *command, c
     return NULL;
 }
 
-/* The part of a command that the words before the last name; the command itself where none is. */
-static const struct tide_command *part_of(const struct tide_command *command, int count, char **words)
-{
-    for (size_t i = 0; command->parts && command->parts[i]; i++)
-        for (int k = 1; k < count - 1; k++)
-            if (!strcmp(words[k], tide_command_task(command->parts[i])))
-                return command->parts[i];
-    return command;
-}
-
 void tide_help_candidates(int count, char **words, FILE *out)
 {
     const char *typed = count ? words[count - 1] : "";
@@ -134,12 +124,14 @@ void tide_help_candidates(int count, char **words, FILE *out)
     const struct tide_command *command = tide_command_find(words[0], NULL);
     if (!command)
         return;
-    for (int i = 1; i < count - 1; i++)
+    for (int i = 1; i < count - 1; i++) {
         if (!strcmp(words[i], "--")) {
             fprintf(out, ":program\t%d\n", i + 2);
             return;
         }
-    command = part_of(command, count, words);
+        const struct tide_command *part = tide_command_part(command, words[i]);
+        command = part ? part : command;
+    }
     const struct tide_option *option = option_of(command, words[count - 2]);
     if (option)
         put_values(option, out);

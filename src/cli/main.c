@@ -75,15 +75,11 @@ const char *tide_command_task(const struct tide_command *part)
     return strchr(part->name, ' ') + 1;
 }
 
-/* The part that the words name. It may stand behind options, and is taken out of them. NULL: none. */
-static const struct tide_command *take_part(const struct tide_command *command, int argc, char **argv)
+const struct tide_command *tide_command_part(const struct tide_command *command, const char *word)
 {
-    for (int i = 1; i < argc; i++)
-        for (size_t k = 0; command->parts && command->parts[k]; k++)
-            if (!strcmp(tide_command_task(command->parts[k]), argv[i])) {
-                memmove(argv + 1, argv, (size_t)i * sizeof *argv);
-                return command->parts[k];
-            }
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        if (!strcmp(tide_command_task(command->parts[i]), word))
+            return command->parts[i];
     return NULL;
 }
 
@@ -92,9 +88,13 @@ int tide_command_read(const struct tide_command *command, int argc, char **argv,
                       struct tide_command_call *call, struct tide_err *err)
 {
     enum { MOST_ROWS = 64 };
-    const struct tide_command *part = take_part(command, argc, argv);
-    if (part)
-        return tide_command_read(part, argc - 1, argv + 1, call, err);
+    for (int i = 1; i < argc; i++) { /* a part may be named behind options, and is taken out of them */
+        const struct tide_command *part = tide_command_part(command, argv[i]);
+        if (part) {
+            memmove(argv + 1, argv, (size_t)i * sizeof *argv);
+            return tide_command_read(part, argc - 1, argv + 1, call, err);
+        }
+    }
     struct tide_option table[MOST_ROWS + 1] = {{0}};
     size_t rows = 0;
     for (const struct tide_option *o; (o = tide_command_option(command, rows)); rows++) {
