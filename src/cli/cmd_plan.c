@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "assess/plan_compared.h"
 #include "base/text.h"
-#include "cli/cmd_train.h"
+#include "cli/train_loop.h"
 #include "cli/train_breakdown.h"
 #include "plan/plan_text.h"
 #include "show/text/against_text.h"

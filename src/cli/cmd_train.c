@@ -1,7 +1,7 @@
 /*
  * cmd_train.c - tidemark train TASK: finds the task's own command.
  */
-#include "cli/cmd_train.h"
+#include "cli/train_loop.h"
 #include "base/text.h"
 
 static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,

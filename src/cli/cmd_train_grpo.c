@@ -3,7 +3,7 @@
  * beforehand.
  */
 #include "base/clock.h"
-#include "cli/cmd_train.h"
+#include "cli/train_loop.h"
 #include "train/grpo.h"
 #include "train/rewards.h"
 

@@ -2,7 +2,7 @@
  * cmd_train_lm.c - tidemark train lm: trains a language model in a memory that is laid out beforehand.
  */
 #include "base/clock.h"
-#include "cli/cmd_train.h"
+#include "cli/train_loop.h"
 #include "train/lm.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * cmd_train_selfplay.c - tidemark train selfplay: learns a board game by playing it against itself, in a
  * memory laid out beforehand.
  */
-#include "cli/cmd_train.h"
+#include "cli/train_loop.h"
 #include "train/selfplay.h"
 
 #include <stddef.h>

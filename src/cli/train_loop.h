@@ -34,4 +34,15 @@ void tide_train_settle(struct tide_train_values *values);
 /* Plans, and unless that is all that is wanted trains. The task is freed. Returns the exit code, or -1. */
 int tide_train_run(const struct tide_train_values *values, struct tide_task *task, struct tide_err *err);
 
+/* ---- cmd_train.c and its tasks */
+
+extern const struct tide_command tide_train_lm, tide_train_grpo, tide_train_selfplay;
+
+/* What they run: makes the task, and trains it. */
+int tide_train_main(struct tide_command_call *call, struct tide_err *err);
+
+/* Reads the words of `tidemark train` and plans that run; takes none of its memory. 1: help was asked for,
+ * and printed. Caller frees the trainer. */
+int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err);
+
 #endif
