@@ -327,10 +327,8 @@ static enum tide_gomocup_want run_line(struct tide_gomocup *g, const char *line)
         g->reads_board = false;
         g->stones = g->kept;
     }
-    if (!command) {
-        char shown[64];
-        return answer(g, "UNKNOWN %s", tide_text_escape(line, len, shown, sizeof shown));
-    }
+    if (!command)
+        return answer(g, "UNKNOWN %s", TIDE_ESCAPED(line, len, 64));
     if (command->needs_game && !g->game.cells)
         return answer(g, "ERROR %s", no_game);
     g->kept = g->stones;

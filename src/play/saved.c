@@ -18,14 +18,12 @@ struct cursor {
 int tide_saved_form_of(const char *path, enum tide_saved_form *ret_form, struct tide_err *err)
 {
     const char *dot = strrchr(tide_text_last_part(path), '.');
-    char shown[256];
     if (dot && !strcasecmp(dot, ".psq"))
         *ret_form = TIDE_SAVED_PSQ;
     else if (dot && !strcasecmp(dot, ".sgf"))
         *ret_form = TIDE_SAVED_SGF;
     else
-        return tide_err_set(err, "'%s' ends in neither .psq nor .sgf",
-                            tide_text_shown(path, shown, sizeof shown));
+        return tide_err_set(err, "'%s' ends in neither .psq nor .sgf", TIDE_SHOWN(path, 256));
     return 0;
 }
 
@@ -286,18 +284,15 @@ int tide_saved_parse(const char *text, size_t len, struct tide_saved *ret_saved,
 
 int tide_saved_read(const char *path, struct tide_saved *ret_saved, struct tide_err *err)
 {
-    char shown[256];
     struct tide_buf text;
     tide_buf_init(&text, TIDE_SAVED_MOST_BYTES);
     int bad = tide_infile_read(path, &text, err);
     if (!bad && text.failed)
-        bad = tide_err_set(err, "'%s' is too large for a saved game",
-                           tide_text_shown(path, shown, sizeof shown));
+        bad = tide_err_set(err, "'%s' is too large for a saved game", TIDE_SHOWN(path, 256));
     else if (!bad) {
         bad = tide_saved_parse(tide_buf_view(&text), text.len, ret_saved, err);
         if (bad)
-            tide_err_wrap(err, "'%s' cannot be read as a saved game",
-                          tide_text_shown(path, shown, sizeof shown));
+            tide_err_wrap(err, "'%s' cannot be read as a saved game", TIDE_SHOWN(path, 256));
     }
     tide_buf_release(&text);
     return bad;

@@ -13,6 +13,9 @@ static void draw_rule(struct tide_cells *cells, int row)
         tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
 }
 
+/* Of one expression, until the end of its block. */
+#define CLOCK(ns) clock_text(ns, (char[TIDE_UNITS_TEXT]){0})
+
 /* Hours, minutes and seconds that the eye can follow: "0:12:09". */
 static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
 {
@@ -34,7 +37,6 @@ static const struct tide_history_mark *epoch_now(const struct tide_model *model)
 /* "step 4,000  3.2 steps/s  epoch 3  0:12:09". */
 static void status_text(const struct tide_model *model, char *out, size_t size)
 {
-    char time[TIDE_UNITS_TEXT];
     const struct tide_history_mark *epoch = epoch_now(model);
     const struct tide_axis *axis = &model->axis;
     double step = axis->is_steps ? tide_axis_between(axis, model->cursor_ns) : NAN;
@@ -47,20 +49,19 @@ static void status_text(const struct tide_model *model, char *out, size_t size)
     }
     if (epoch)
         tide_text_add(out, size, "epoch %s  ", TIDE_COUNT((double)epoch->number));
-    tide_text_add(out, size, "%s", clock_text(model->cursor_ns, time));
+    tide_text_add(out, size, "%s", CLOCK(model->cursor_ns));
 }
 
 /* Whether the moment shown is the newest, and what becomes of the recording. */
 static enum tide_style state_text(const struct tide_model *model, char *out, size_t size)
 {
-    char a[TIDE_UNITS_TEXT];
     if (model->playing) {
         snprintf(out, size, "PLAYING x%.3g", model->speed);
         return TIDE_STYLE_STRONG;
     }
     if (!model->following) {
         snprintf(out, size, model->live ? "FROZEN, %s behind" : "%s before the end",
-                 clock_text(model->end_ns - model->cursor_ns, a));
+                 CLOCK(model->end_ns - model->cursor_ns));
         return TIDE_STYLE_DOUBT;
     }
     if (model->history->exit_status != TIDE_UNKNOWN) {
@@ -73,7 +74,7 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
         return ended ? TIDE_STYLE_DIM : TIDE_STYLE_DOUBT;
     }
     if (model->silent_ns > 0) {
-        snprintf(out, size, "no sample for %s", clock_text(model->silent_ns, a));
+        snprintf(out, size, "no sample for %s", CLOCK(model->silent_ns));
         return TIDE_STYLE_DOUBT;
     }
     snprintf(out, size, "%s", model->live ? "LIVE" : "cut off, or not growing now");
@@ -170,7 +171,7 @@ static void draw_marks(struct tide_cells *cells, const struct tide_model *model,
 {
     enum { SHOWN = 4, LOOKED_AT = 4096 };
     const struct tide_history *history = model->history;
-    char text[160], since[TIDE_UNITS_TEXT];
+    char text[160];
     const int noted = draw_note(cells, model, row);
     int at = noted;
     for (size_t i = 0; i < model->phases.count && model->phases.all[i].from_ns <= model->cursor_ns; i++) {
@@ -191,7 +192,7 @@ static void draw_marks(struct tide_cells *cells, const struct tide_model *model,
         char what[128];
         mark_text(model, mark, what, sizeof what);
         at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, "%s%s %s",
-                                shown++ ? ", " : "marks: ", what, clock_text(mark->t_ns, since));
+                                shown++ ? ", " : "marks: ", what, CLOCK(mark->t_ns));
     }
     if (at == 0)
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM,

@@ -18,8 +18,7 @@ void tide_html_text(FILE *out, const char *before, const char *text, size_t most
             break;
         }
         const char *entity = (unsigned char)text[i] <= '>' ? entities[(unsigned char)text[i]] : NULL;
-        char shown[24];
-        fputs(entity ? entity : tide_text_escape(text + i, taken, shown, sizeof shown), out);
+        fputs(entity ? entity : TIDE_ESCAPED(text + i, taken, 24), out);
         i += taken;
     }
     fputs(after, out);
