@@ -21,7 +21,7 @@ static const struct tide_search_rule rule = {.exploration = 1.8f, .first_play = 
 
 /* ---- memory */
 
-static void unmap(struct tide_player *p)
+void tide_player_release(struct tide_player *p)
 {
     if (p->memory)
         munmap(p->memory, (size_t)p->bytes);
@@ -93,7 +93,7 @@ static int lay_out(struct tide_player *p, struct tide_err *err)
 
 int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct tide_err *err)
 {
-    unmap(player);
+    tide_player_release(player);
     int64_t taken = resident_bytes() + RESERVE_BYTES;
     int64_t page = sysconf(_SC_PAGESIZE), there = sysconf(_SC_PHYS_PAGES) * page;
     if (process_bytes > there)
@@ -207,11 +207,6 @@ int tide_player_init_rollouts(struct tide_player *player, const struct tide_game
     return warm_up(player, err);
 }
 
-void tide_player_release(struct tide_player *player)
-{
-    unmap(player);
-}
-
 /* ---- positions */
 
 /* Whether `after` has the stones of `before` and up to two more; which, in the order that they were played.
@@ -257,7 +252,7 @@ int tide_player_set(struct tide_player *player, const struct tide_game *game,
     bool same = player->game.cells == game->cells && player->game.exact == game->exact &&
                 player->game.columns == game->columns && player->game.line == game->line;
     if (!same || !player->memory) {
-        unmap(player);
+        tide_player_release(player);
         player->game = *game;
         if (lay_out(player, err))
             return -1;
