@@ -29,17 +29,21 @@ size_t tide_json_rune(const char *text, size_t len, char out[static TIDE_JSON_RU
     return taken ? taken : 1;
 }
 
-static void put_string(FILE *out, const char *text)
+static void put_string(const struct tide_json *json, const char *text)
 {
     size_t len = strlen(text);
-    fputc('"', out);
+    fputc('"', json->out);
     for (size_t i = 0; i < len;) {
         char piece[TIDE_JSON_RUNE];
         size_t made;
+        if (json->in_page && strchr("<>&", text[i])) {
+            fprintf(json->out, "\\u%04x", (unsigned)text[i++]);
+            continue;
+        }
         i += tide_json_rune(text + i, len - i, piece, &made);
-        fwrite(piece, 1, made, out);
+        fwrite(piece, 1, made, json->out);
     }
-    fputc('"', out);
+    fputc('"', json->out);
 }
 
 /* What stands before a value: comma, new line, indentation, key. */
@@ -54,7 +58,7 @@ static void lead(struct tide_json *json, const char *key)
             fprintf(json->out, "\n%*s", 2 * json->depth, "");
     }
     if (key) {
-        put_string(json->out, key);
+        put_string(json, key);
         fputs(json->compact ? ":" : ": ", json->out);
     }
 }
@@ -94,7 +98,7 @@ void tide_json_text(struct tide_json *json, const char *key, const char *text)
 {
     lead(json, key);
     if (text)
-        put_string(json->out, text);
+        put_string(json, text);
     else
         fputs("null", json->out);
 }

@@ -21,6 +21,7 @@ struct tide_json {
     FILE *out;
     int depth;
     bool compact; /* everything on one line */
+    bool in_page; /* for a <script> that is data: what could end or open an element is written as \uNNNN */
     bool filled[TIDE_JSON_DEPTH];
     char closer[TIDE_JSON_DEPTH];
 };

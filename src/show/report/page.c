@@ -96,7 +96,7 @@ static void put_script(FILE *out, const char *script, size_t len)
 static void put_data(FILE *out, const char *id, const struct piece *json)
 {
     fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
-    tide_html_json(out, json->text, json->len);
+    fwrite(json->text, 1, json->len, out);
     fputs("</script>\n", out);
 }
 
@@ -143,7 +143,7 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
         tide_arena_rewind(&page->arena, mark);
         if (fclose(out))
             return no_memory(page->err);
-        size_t len = tide_html_json(NULL, ret->text, ret->len);
+        size_t len = ret->len;
         if (len <= room)
             return 0;
         free(ret->text);
@@ -204,7 +204,7 @@ static int write_fixed(struct tide_report_page *page, struct piece *fixed, struc
                                     page->err) ||
             write_timeline(page, timeline) || write_static(page, fixed))
             return -1;
-        *ret_taken = assets + fixed->len + tide_html_json(NULL, timeline->text, timeline->len) + ROOM_LEAST;
+        *ret_taken = assets + fixed->len + timeline->len + ROOM_LEAST;
         if (*ret_taken + (page->growth ? ROOM_FOR_SITES : 0) <= TIDE_REPORT_MOST)
             return 0;
         free(fixed->text);

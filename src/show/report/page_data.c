@@ -106,6 +106,7 @@ void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *pag
     const struct tide_report_set *set = &page->set;
     struct tide_json json;
     tide_json_document(&json, out, true, "tidemark.timeline/1");
+    json.in_page = true;
     tide_json_integer(&json, "end", milliseconds(page->summary.last_ns));
     tide_json_integer(&json, "beside", (int64_t)set->beside);
     tide_json_bool(&json, "beside_level", set->beside_level);
@@ -121,6 +122,7 @@ void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites
 {
     struct tide_json json;
     tide_json_document(&json, out, true, "tidemark.sites/1");
+    json.in_page = true;
     put_differences(&json, "moments", sites->moments_ns, sizeof *sites->moments_ns, sites->moment_count,
                     TIDE_NS_PER_MS);
     tide_json_integer(&json, "first", (int64_t)sites->first);

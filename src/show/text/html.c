@@ -23,24 +23,3 @@ void tide_html_text(FILE *out, const char *before, const char *text, size_t most
     }
     fputs(after, out);
 }
-
-size_t tide_html_json(FILE *out, const char *json, size_t len)
-{
-    size_t written = 0;
-    for (size_t i = 0; i < len;) {
-        size_t plain = i;
-        while (plain < len && json[plain] != '<' && json[plain] != '>' && json[plain] != '&')
-            plain++;
-        if (out)
-            fwrite(json + i, 1, plain - i, out);
-        written += plain - i;
-        i = plain;
-        if (i < len) {
-            if (out)
-                fprintf(out, "\\u%04x", (unsigned)json[i]);
-            written += 6;
-            i++;
-        }
-    }
-    return written;
-}

@@ -12,9 +12,4 @@
  * `most` bytes the rest is left out and ".." stands for it; 0: all. */
 void tide_html_text(FILE *out, const char *before, const char *text, size_t most, const char *after);
 
-/* Writes a JSON document (len bytes) for a <script> that is data: what could end or open an element is
- * written as \uNNNN, which says the same in JSON since it only occurs in strings. Returns how many bytes that
- * takes; out may be NULL, to ask only. */
-size_t tide_html_json(FILE *out, const char *json, size_t len);
-
 #endif
