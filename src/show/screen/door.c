@@ -118,13 +118,6 @@ void tide_door_show(struct tide_door *door, const struct tide_cells *cells)
     pthread_mutex_unlock(&door->lock);
 }
 
-void tide_door_redraw(struct tide_door *door)
-{
-    pthread_mutex_lock(&door->lock);
-    door->redraw = true;
-    pthread_mutex_unlock(&door->lock);
-}
-
 enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, int *ret_key)
 {
     enum tide_term_event what = TIDE_TERM_NOTHING;
@@ -144,18 +137,12 @@ enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, 
     return what;
 }
 
-void tide_door_ask(struct tide_door *door)
+void tide_door_tell(struct tide_door *door, enum tide_door_word word)
 {
     pthread_mutex_lock(&door->lock);
-    door->asked = true;
-    wake_terminal(door);
-    pthread_mutex_unlock(&door->lock);
-}
-
-void tide_door_program_ended(struct tide_door *door)
-{
-    pthread_mutex_lock(&door->lock);
-    door->asks = false;
+    door->redraw |= word == TIDE_DOOR_REDRAW;
+    door->asked |= word == TIDE_DOOR_LEAVE;
+    door->asks &= word != TIDE_DOOR_PROGRAM_ENDED;
     wake_terminal(door);
     pthread_mutex_unlock(&door->lock);
 }

@@ -27,14 +27,14 @@ void tide_door_close(struct tide_door *door);
 /* As those of the terminal; a frame that is not shown before the next one comes is left out. */
 void tide_door_size(struct tide_door *door, int *ret_columns, int *ret_rows);
 void tide_door_show(struct tide_door *door, const struct tide_cells *cells);
-void tide_door_redraw(struct tide_door *door);
 enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, int *ret_key);
 
-/* The user wants to leave by another way than a key that the door knows. */
-void tide_door_ask(struct tide_door *door);
-
-/* The program has ended: nothing has to be asked any more, and whoever is being asked leaves. */
-void tide_door_program_ended(struct tide_door *door);
+enum tide_door_word {
+    TIDE_DOOR_REDRAW,        /* the next frame is drawn whole */
+    TIDE_DOOR_LEAVE,         /* the user wants to leave by another way than a key that the door knows */
+    TIDE_DOOR_PROGRAM_ENDED, /* nothing has to be asked any more, and whoever is being asked leaves */
+};
+void tide_door_tell(struct tide_door *door, enum tide_door_word word);
 
 /* What the view would say at its end. Copies it. */
 void tide_door_say(struct tide_door *door, const char *text);

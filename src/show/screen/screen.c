@@ -344,9 +344,9 @@ static void press(struct screen *screen, int64_t now_ns, int key)
     screen->dirty = screen->pressed = true;
     screen->message[0] = '\0';
     if (model->wish == TIDE_WISH_REDRAW && screen->door)
-        tide_door_redraw(screen->door);
+        tide_door_tell(screen->door, TIDE_DOOR_REDRAW);
     else if (model->wish == TIDE_WISH_ASK && screen->door)
-        tide_door_ask(screen->door);
+        tide_door_tell(screen->door, TIDE_DOOR_LEAVE);
     else if (model->wish == TIDE_WISH_INTERRUPT) {
         if (!screen->door) /* which has passed it on already */
             screen->config.interrupt(screen->config.context);
@@ -367,7 +367,7 @@ static void look_at_program(struct screen *screen, int64_t now_ns)
     bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
     model->program_ended = true;
     if (screen->door)
-        tide_door_program_ended(screen->door);
+        tide_door_tell(screen->door, TIDE_DOOR_PROGRAM_ENDED);
     screen->dirty = true;
     if (model->interrupted)
         model->wish = TIDE_WISH_QUIT;
