@@ -33,12 +33,6 @@ static bool is_launcher(const char *name)
     return is_python(name) || is_one_of(name, names);
 }
 
-static bool is_verb(const char *word)
-{
-    static const char *const verbs[] = {"run", "launch", "exec", "tool", NULL};
-    return is_one_of(word, verbs);
-}
-
 static bool looks_like_setting(const char *word)
 {
     size_t name = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
@@ -48,19 +42,18 @@ static bool looks_like_setting(const char *word)
 /* The argument that names the command, or NULL when it is the launcher itself. */
 static const char *behind_launcher(char *const *argv, bool python)
 {
+    static const char *const verbs[] = {"run", "launch", "exec", "tool", NULL};
     for (int i = 1; argv[i]; i++) {
         const char *word = argv[i];
         if (python && !strcmp(word, "-m") && argv[i + 1])
             return argv[i + 1];
         if (!strcmp(word, "-c"))
             return NULL;
-        if (word[0] == '-' || looks_like_setting(word) || is_verb(word))
+        if (word[0] == '-' || looks_like_setting(word) || is_one_of(word, verbs))
             continue;
         const char *name = tide_text_last_part(word);
-        if (is_launcher(name))
-            return behind_launcher(argv + i, is_python(name)) ? behind_launcher(argv + i, is_python(name))
-                                                              : word;
-        return word;
+        const char *behind = is_launcher(name) ? behind_launcher(argv + i, is_python(name)) : NULL;
+        return behind ? behind : word;
     }
     return NULL;
 }
