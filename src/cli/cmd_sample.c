@@ -273,14 +273,6 @@ static void print_json(const struct talk *t)
     tide_json_end(&json);
 }
 
-/* Ends what was printed: nothing stays held back, and a terminal's next line begins at its start. */
-static void end_text(struct talk *t)
-{
-    stream_drain(&t->stream, true);
-    if (t->stream.escapes)
-        putchar('\n');
-}
-
 static int sample(const struct values *v, const char *dir, struct tide_err *err)
 {
     struct talk t = {.values = v, .stream.escapes = isatty(STDOUT_FILENO)};
@@ -292,9 +284,10 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
                      : 0;
     if (!status) {
         status = generate(&t, err);
-        if (!v->json)
-            end_text(&t);
-        else if (!status)
+        stream_drain(&t.stream, true);
+        if (t.stream.escapes && !v->json)
+            putchar('\n'); /* a terminal's next line begins at its start */
+        if (v->json && !status)
             print_json(&t);
     }
     release_model(&t.model);

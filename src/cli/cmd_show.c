@@ -36,7 +36,6 @@ struct show {
     const char *path;
     const struct values *values;
     struct tide_reader *reader;
-    const struct tide_history *history;
     struct tide_summary summary;
 };
 
@@ -73,7 +72,7 @@ static bool date_text(int64_t wall_s, bool utc, char out[static DATE_TEXT])
 
 static void print_head(struct show *show)
 {
-    const struct tide_history *history = show->history;
+    const struct tide_history *history = show->summary.history;
     char date[DATE_TEXT], ending[64];
 
     printf("%s\n", TIDE_SHOWN(show->path, 70));
@@ -95,7 +94,7 @@ static void print_head(struct show *show)
 
 static void json_head(struct show *show, struct tide_json *json)
 {
-    const struct tide_history *history = show->history;
+    const struct tide_history *history = show->summary.history;
     char date[DATE_TEXT];
 
     tide_json_document(json, stdout, false, "tidemark.show/1");
@@ -142,9 +141,9 @@ static int show_all(struct show *show, struct tide_err *err)
     table.form = v->json ? TIDE_TABLE_JSON : v->csv ? TIDE_TABLE_CSV : TIDE_TABLE_TEXT;
     if (v->json)
         json_head(show, &json);
-    if (v->csv && show->history->thinned > 1)
+    if (v->csv && show->summary.history->thinned > 1)
         fprintf(stderr, "tidemark: the recording is large: about one sample in %u is listed\n",
-                show->history->thinned);
+                show->summary.history->thinned);
     if (table.form == TIDE_TABLE_TEXT && !what)
         print_head(show);
     int result = show_tables(show, &table, what, err);
@@ -163,10 +162,8 @@ static int show_file(const char *path, const struct values *values, struct tide_
     tide_arena_init(&arena, SUMMARY_BYTES);
     if (tide_reader_new(path, &show.reader, err) == 0 && tide_history_new(0, &history, err) == 0 &&
         tide_history_load(history, show.reader, err) == 0 &&
-        tide_summary_make(history, &arena, &show.summary, err) == 0) {
-        show.history = history;
+        tide_summary_make(history, &arena, &show.summary, err) == 0)
         result = show_all(&show, err);
-    }
     tide_history_free(history);
     tide_reader_free(show.reader);
     tide_arena_release(&arena);
