@@ -1,7 +1,7 @@
 // report.js - what a script adds to the page of `tidemark report`: a timeline that zooms, and live bytes by call
 // stack at any moment. Everything else is in the page already.
 //
-// The data are two JSON elements (src/show/report/page_data.h); lists of times and bytes are differences. Text from the
+// The data are two JSON elements (src/show/report/page_data.c); lists of times and bytes are differences. Text from the
 // recording is only ever put as text, never as markup.
 (function () {
 "use strict";
