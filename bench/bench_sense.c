@@ -121,8 +121,9 @@ struct result {
     int64_t reads, reads_ns; /* of smaps_rollup */
 };
 
-static int count_read(void *context, const struct tide_smaps *row)
+static int count_read(void *context, const void *given)
 {
+    const struct tide_smaps *row = given;
     struct result *result = context;
     result->reads++;
     result->reads_ns += row->cost_ns;
@@ -134,7 +135,7 @@ static void count_reads(const char *path, struct result *result)
     struct tide_reader *reader;
     if (tide_reader_new(path, &reader, NULL) != 0)
         return;
-    tide_reader_each_smaps(reader, 0, count_read, result, NULL);
+    tide_reader_each(reader, TIDE_SCHEMA_SMAPS, 0, count_read, result, NULL);
     tide_reader_free(reader);
 }
 

@@ -266,8 +266,9 @@ static int replace_text(struct tide_history *history, const char **owned, const 
     return 0;
 }
 
-static int on_process(void *context, const struct tide_process *row)
+static int on_process(void *context, const void *given)
 {
+    const struct tide_process *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -333,8 +334,9 @@ static int mend_parents(struct tide_history *history, struct tide_err *err)
 
 /* --- ticks and what belongs to them -------------------------------------------------------------------- */
 
-static int on_tick(void *context, const struct tide_tick *row)
+static int on_tick(void *context, const void *given)
 {
+    const struct tide_tick *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_private *p = history->private;
@@ -383,8 +385,9 @@ static int64_t add(int64_t a, int64_t b)
     return tide_bounded_sum(a > 0 ? a : 0, b > 0 ? b : 0);
 }
 
-static int on_sample(void *context, const struct tide_sample *row)
+static int on_sample(void *context, const void *given)
 {
+    const struct tide_sample *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -416,8 +419,9 @@ static int on_sample(void *context, const struct tide_sample *row)
     return TIDE_HISTORY_ADD(load, process->points, process->point_count, process->point_capacity, point);
 }
 
-static int on_smaps(void *context, const struct tide_smaps *row)
+static int on_smaps(void *context, const void *given)
 {
+    const struct tide_smaps *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -432,8 +436,9 @@ static int on_smaps(void *context, const struct tide_smaps *row)
     return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity, reading);
 }
 
-static int on_gpu(void *context, const struct tide_gpu_sample *row)
+static int on_gpu(void *context, const void *given)
 {
+    const struct tide_gpu_sample *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -459,31 +464,31 @@ static void forget_gpu_after(struct tide_history *history, int64_t t_ns)
 /* Reads the next window. 1: there may be more; 0: that was the last; -1. */
 static int load_window(struct tide_history_load *load, struct tide_reader *reader)
 {
+    static const struct {
+        enum tide_schema table;
+        tide_on_row *on;
+    } of_ticks[] = {{TIDE_SCHEMA_SAMPLE, on_sample},
+                    {TIDE_SCHEMA_SMAPS, on_smaps},
+                    {TIDE_SCHEMA_GPU, on_gpu},
+                    {TIDE_SCHEMA_SITE_SAMPLE, tide_history_on_site_sample},
+                    {TIDE_SCHEMA_HEAP_SAMPLE, tide_history_on_heap_sample}};
     struct tide_history *history = load->history;
     struct tide_history_private *p = history->private;
     int64_t gpu_t_ns = history->gpu_count > 0 ? history->gpu[history->gpu_count - 1].t_ns : TIDE_UNKNOWN;
 
     p->window_count = 0;
-    if (tide_reader_each_tick(reader, p->window_read, on_tick, load, load->err) < 0)
+    if (tide_reader_each(reader, TIDE_SCHEMA_TICK, p->window_read, on_tick, load, load->err) < 0)
         return -1;
     if (p->window_count == 0)
         return 0;
     load->last = p->window[p->window_count - 1].id;
-    p->window_at = 0;
-    if (tide_reader_each_sample(reader, p->window_read, on_sample, load, load->err) < 0)
-        return -1;
-    p->window_at = 0;
-    if (tide_reader_each_smaps(reader, p->window_read, on_smaps, load, load->err) < 0)
-        return -1;
-    p->window_at = 0;
-    if (tide_reader_each_gpu(reader, p->window_read, on_gpu, load, load->err) < 0) {
-        forget_gpu_after(history, gpu_t_ns);
-        return -1;
-    }
-    p->window_at = 0;
-    if (tide_history_heap_window(load, reader) < 0) {
-        forget_gpu_after(history, gpu_t_ns);
-        return -1;
+    for (size_t i = 0; i < sizeof of_ticks / sizeof *of_ticks; i++) {
+        p->window_at = 0;
+        if (tide_reader_each(reader, of_ticks[i].table, p->window_read, of_ticks[i].on, load, load->err) <
+            0) {
+            forget_gpu_after(history, gpu_t_ns);
+            return -1;
+        }
     }
     p->window_read = load->last;
     return p->window_count == WINDOW;
@@ -518,8 +523,9 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
     return (int32_t)history->name_count++;
 }
 
-static int on_mark(void *context, const struct tide_mark *row)
+static int on_mark(void *context, const void *given)
 {
+    const struct tide_mark *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_private *p = history->private;
@@ -541,12 +547,11 @@ static int on_mark(void *context, const struct tide_mark *row)
 static int load_marks(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history_private *p = load->history->private;
-    int64_t last = p->mark_read;
 
     load->batch = 0;
-    int result = tide_reader_each_mark(reader, p->mark_read, &last, on_mark, load, load->err);
+    int result = tide_reader_each(reader, TIDE_SCHEMA_MARK, p->mark_read, on_mark, load, load->err);
     settle_marks(load->history);
-    p->mark_read = last;
+    p->mark_read = tide_reader_last(reader);
     return result;
 }
 
@@ -562,11 +567,11 @@ static bool keep_text(struct tide_history_load *load, const char **text, size_t 
     return kept;
 }
 
-static int on_device(void *context, const struct tide_gpu_device *row)
+static int on_device(void *context, const void *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    struct tide_gpu_device device = *row;
+    struct tide_gpu_device device = *(const struct tide_gpu_device *)row;
     if (!keep_text(load, &device.name, history->device_count) ||
         !keep_text(load, &device.uuid, history->device_count))
         return 0;
@@ -574,22 +579,22 @@ static int on_device(void *context, const struct tide_gpu_device *row)
                             device);
 }
 
-static int on_limit(void *context, const struct tide_limit *row)
+static int on_limit(void *context, const void *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    struct tide_limit limit = *row;
+    struct tide_limit limit = *(const struct tide_limit *)row;
     if (!keep_text(load, &limit.name, history->limit_count))
         return 0;
     return TIDE_HISTORY_ADD(load, history->limits, history->limit_count, history->private->limit_capacity,
                             limit);
 }
 
-static int on_note(void *context, const struct tide_note *row)
+static int on_note(void *context, const void *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    struct tide_note note = *row;
+    struct tide_note note = *(const struct tide_note *)row;
     if (!keep_text(load, &note.text, history->note_count))
         return 0;
     return TIDE_HISTORY_ADD(load, history->notes, history->note_count, history->private->note_capacity, note);
@@ -619,9 +624,9 @@ static int load_lists(struct tide_history_load *load, struct tide_reader *reader
 
     history->device_count = history->limit_count = history->note_count = history->heap_status_count = 0;
     tide_arena_release(&history->private->lists);
-    if (tide_reader_each_gpu_device(reader, on_device, load, load->err) != 0 ||
-        tide_reader_each_limit(reader, on_limit, load, load->err) != 0 ||
-        tide_reader_each_note(reader, on_note, load, load->err) != 0)
+    if (tide_reader_each(reader, TIDE_SCHEMA_GPU_DEVICE, TIDE_READER_ALL, on_device, load, load->err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_LIMIT, TIDE_READER_ALL, on_limit, load, load->err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, load, load->err) != 0)
         return -1;
     return load_meta(history, reader, load->err);
 }
@@ -646,7 +651,7 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
 
     if (tide_reader_begin(reader, err) != 0)
         return -1;
-    result = tide_reader_each_process(reader, on_process, &load, err);
+    result = tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &load, err);
     if (mend_parents(history, result == 0 ? err : NULL) != 0)
         result = -1;
     if (result == 0 && (tide_siblings_number(history, err) || load_lists(&load, reader) ||

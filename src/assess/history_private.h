@@ -102,7 +102,7 @@ void tide_history_heap_release(struct tide_history *history);
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);
 /* Frames, stacks, sites and states that are new; before the windows. */
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader);
-/* Samples of the window's ticks. */
-int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader);
+/* Samples of the window's ticks; the context is the load. */
+tide_on_row tide_history_on_site_sample, tide_history_on_heap_sample;
 
 #endif

@@ -90,8 +90,9 @@ static const char *share_text(struct tide_history *history, const char *text, st
     return copy;
 }
 
-static int on_frame(void *context, const struct tide_frame *row)
+static int on_frame(void *context, const void *given)
 {
+    const struct tide_frame *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_heap *heap = &history->private->heap;
@@ -121,8 +122,9 @@ static int on_frame(void *context, const struct tide_frame *row)
 /* --- stacks -------------------------------------------------------------------------------------------- */
 
 /* Rows of one stack come together, in order of depth; what is missing within it closes up. */
-static int on_stack(void *context, const struct tide_stack_row *row)
+static int on_stack(void *context, const void *given)
 {
+    const struct tide_stack_row *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_heap *heap = &history->private->heap;
@@ -149,8 +151,9 @@ static int on_stack(void *context, const struct tide_stack_row *row)
 
 /* --- sites --------------------------------------------------------------------------------------------- */
 
-static int on_site(void *context, const struct tide_site *row)
+static int on_site(void *context, const void *given)
 {
+    const struct tide_site *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_heap *heap = &history->private->heap;
@@ -172,8 +175,9 @@ static int on_site(void *context, const struct tide_site *row)
     return 0;
 }
 
-static int on_status(void *context, const struct tide_heap_status *row)
+static int on_status(void *context, const void *given)
 {
+    const struct tide_heap_status *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     const char *state = tide_arena_text(&history->private->lists, row->state, strlen(row->state));
@@ -195,13 +199,13 @@ int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *r
     struct tide_history_heap *heap = &history->private->heap;
 
     load->stack = heap->stack_read;
-    if (tide_reader_each_frame(reader, heap->frame_read, on_frame, load, load->err) != 0 ||
-        tide_reader_each_stack(reader, heap->stack_read, on_stack, load, load->err) != 0)
+    if (tide_reader_each(reader, TIDE_SCHEMA_FRAME, heap->frame_read, on_frame, load, load->err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_STACK, heap->stack_read, on_stack, load, load->err) != 0)
         return -1;
     heap->stack_read = load->stack;
-    if (tide_reader_each_site(reader, heap->site_read, on_site, load, load->err) != 0)
+    if (tide_reader_each(reader, TIDE_SCHEMA_SITE, heap->site_read, on_site, load, load->err) != 0)
         return -1;
-    return tide_reader_each_heap_state(reader, on_status, load, load->err);
+    return tide_reader_each(reader, TIDE_SCHEMA_HEAP_STATE, TIDE_READER_ALL, on_status, load, load->err);
 }
 
 const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process)
@@ -231,8 +235,9 @@ size_t tide_history_stack(const struct tide_history *history, int64_t stack, con
 
 /* --- points -------------------------------------------------------------------------------------------- */
 
-static int on_site_sample(void *context, const struct tide_site_sample *row)
+int tide_history_on_site_sample(void *context, const void *given)
 {
+    const struct tide_site_sample *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -253,8 +258,9 @@ static int on_site_sample(void *context, const struct tide_site_sample *row)
                                                              row->total_bytes, row->total_blocks});
 }
 
-static int on_heap_sample(void *context, const struct tide_heap_sample *row)
+int tide_history_on_heap_sample(void *context, const void *given)
 {
+    const struct tide_heap_sample *row = given;
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
@@ -267,14 +273,4 @@ static int on_heap_sample(void *context, const struct tide_heap_sample *row)
     return TIDE_HISTORY_ADD(load, process->heap, process->heap_count, process->heap_capacity,
                             (struct tide_history_heap_point){t_ns, row->live_bytes, row->free_bytes,
                                                              row->free_blocks, row->top_bytes});
-}
-
-int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader)
-{
-    int64_t after = load->history->private->window_read;
-
-    if (tide_reader_each_site_sample(reader, after, on_site_sample, load, load->err) < 0)
-        return -1;
-    load->history->private->window_at = 0;
-    return tide_reader_each_heap_sample(reader, after, on_heap_sample, load, load->err) < 0 ? -1 : 0;
 }

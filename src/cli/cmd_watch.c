@@ -171,8 +171,9 @@ static void on_interrupt(void *context)
         kill(tracker->pid, SIGINT);
 }
 
-static int on_any_tick(void *context, const struct tide_tick *tick)
+static int on_any_tick(void *context, const void *given)
 {
+    const struct tide_tick *tick = given;
     (void)context;
     (void)tick;
     return 1;
@@ -183,7 +184,7 @@ static bool has_sample(const char *path)
     struct tide_reader *reader;
     if (access(path, F_OK) || tide_reader_new(path, &reader, NULL))
         return false;
-    bool found = tide_reader_each_tick(reader, 0, on_any_tick, NULL, NULL) == 1;
+    bool found = tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_any_tick, NULL, NULL) == 1;
     tide_reader_free(reader);
     return found;
 }
@@ -225,8 +226,9 @@ struct survivors {
     bool command_runs;
 };
 
-static int on_survivor(void *context, const struct tide_process *process)
+static int on_survivor(void *context, const void *given)
 {
+    const struct tide_process *process = given;
     struct survivors *survivors = context;
     if (process->ended_ns != TIDE_UNKNOWN || process->pid <= 1 || process->pid == getpid() ||
         !is_alive(process))
@@ -242,7 +244,7 @@ static bool find_survivors(const char *path, struct survivors *survivors)
     struct tide_reader *reader;
     if (tide_reader_new(path, &reader, NULL))
         return false;
-    int bad = tide_reader_each_process(reader, on_survivor, survivors, NULL);
+    int bad = tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_survivor, survivors, NULL);
     tide_reader_free(reader);
     return !bad;
 }

@@ -49,6 +49,7 @@ struct tide_reader {
     int64_t skipped;
     /* Largest key of a row that is in `skipped`: one that is seen again counts once. */
     int64_t counted[TIDE_SCHEMA_TABLES];
+    int64_t last; /* row number of the last mark that a callback took */
 };
 
 static int suggest_recording(struct tide_err *err)
@@ -441,112 +442,46 @@ int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key)
 
 /* --- iterations ---------------------------------------------------------------------------------------- */
 
-struct cursor {
-    struct tide_reader *reader;
-    enum tide_schema table;
-    sqlite3_stmt *statement; /* NULL: there are no rows */
-    int code;                /* SQLite's, of the last call */
-    int64_t counted;         /* rows up to this key were looked at before, and those left out are counted */
-};
-
-static struct cursor begin(struct tide_reader *reader, enum tide_schema table, int64_t after)
+int tide_reader_each(struct tide_reader *reader, enum tide_schema which, int64_t after, tide_on_row *on,
+                     void *context, struct tide_err *err)
 {
-    struct cursor cursor = {.reader = reader, .table = table, .counted = reader->counted[table]};
+    const struct tide_schema_table *table = &tide_schema_tables[which];
+    /* Rows up to this key were looked at before, and those left out are counted. */
+    const int64_t counted = reader->counted[which];
+    sqlite3_stmt *statement = NULL;
     char sql[TIDE_SCHEMA_SQL];
+    int result = 0;
 
-    if (tide_schema_tables[table].columns[0].since > reader->version)
-        return cursor;
-    tide_schema_select(table, reader->version, sql);
-    cursor.code = sqlite3_prepare_v2(reader->db, sql, -1, &cursor.statement, NULL);
-    if (cursor.code == SQLITE_OK)
-        cursor.code = sqlite3_bind_int64(cursor.statement, 1, after);
-    return cursor;
-}
-
-static void count_skipped(const struct cursor *cursor)
-{
-    int64_t *counted = &cursor->reader->counted[cursor->table];
-    int64_t key = sqlite3_column_int64(cursor->statement, 0);
-
-    if (key <= cursor->counted)
-        return;
-    cursor->reader->skipped++;
-    if (key > *counted)
-        *counted = key;
-}
-
-/* The next row whose values can be. */
-static bool next(struct cursor *cursor, void *ret_row)
-{
-    const struct tide_schema_table *table = &tide_schema_tables[cursor->table];
-
-    while (cursor->statement && (cursor->code = sqlite3_step(cursor->statement)) == SQLITE_ROW) {
-        if (tide_schema_read(table, cursor->statement, table->keys ? 0 : 1, ret_row))
-            return true;
-        count_skipped(cursor);
+    reader->last = after;
+    if (table->columns[0].since > reader->version)
+        return 0;
+    void *row = malloc(table->row_bytes);
+    if (!row)
+        return tide_err_set(err, "cannot read '%s': not enough memory", reader->name);
+    tide_schema_select(which, reader->version, sql);
+    int code = sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 1, after);
+    while (statement && result == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t key;
+        if (tide_schema_read(table, statement, table->keys ? 0 : 1, row)) {
+            result = on(context, row);
+            if (!table->keys && result >= 0)
+                reader->last = sqlite3_column_int64(statement, 0);
+        } else if ((key = sqlite3_column_int64(statement, 0)) > counted) {
+            reader->skipped++;
+            if (key > reader->counted[which])
+                reader->counted[which] = key;
+        }
     }
-    return false;
-}
-
-static int end(struct cursor *cursor, int result, struct tide_err *err)
-{
-    if (cursor->code != SQLITE_OK && cursor->code != SQLITE_ROW && cursor->code != SQLITE_DONE)
-        result = explain(cursor->reader, err);
-    sqlite3_finalize(cursor->statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        result = explain(reader, err);
+    sqlite3_finalize(statement);
+    free(row);
     return result;
 }
 
-/* The functions of reader.h, each with rows of its own type. */
-#define EACH_ROW(table, row_type, first)                                                                     \
-    struct cursor cursor = begin(reader, TIDE_SCHEMA_##table, first);                                        \
-    struct row_type row;                                                                                     \
-    int result = 0;                                                                                          \
-    while (result == 0 && next(&cursor, &row))                                                               \
-        result = on(context, &row);                                                                          \
-    return end(&cursor, result, err);
-
-#define EACH(name, table, row_type)                                                                          \
-    int tide_reader_each_##name(struct tide_reader *reader, tide_on_##name *on, void *context,               \
-                                struct tide_err *err)                                                        \
-    {                                                                                                        \
-        EACH_ROW(table, row_type, INT64_MIN)                                                                 \
-    }
-
-#define EACH_AFTER(name, table, row_type)                                                                    \
-    int tide_reader_each_##name(struct tide_reader *reader, int64_t after, tide_on_##name *on,               \
-                                void *context, struct tide_err *err)                                         \
-    {                                                                                                        \
-        EACH_ROW(table, row_type, after)                                                                     \
-    }
-
-EACH(process, PROCESS, tide_process)
-EACH_AFTER(tick, TICK, tide_tick)
-EACH_AFTER(sample, SAMPLE, tide_sample)
-EACH_AFTER(smaps, SMAPS, tide_smaps)
-EACH_AFTER(gpu, GPU, tide_gpu_sample)
-EACH(gpu_device, GPU_DEVICE, tide_gpu_device)
-EACH(limit, LIMIT, tide_limit)
-EACH(note, NOTE, tide_note)
-EACH_AFTER(frame, FRAME, tide_frame)
-EACH_AFTER(stack, STACK, tide_stack_row)
-EACH_AFTER(site, SITE, tide_site)
-EACH_AFTER(site_sample, SITE_SAMPLE, tide_site_sample)
-EACH(heap_state, HEAP_STATE, tide_heap_status)
-EACH_AFTER(heap_sample, HEAP_SAMPLE, tide_heap_sample)
-
-int tide_reader_each_mark(struct tide_reader *reader, int64_t after, int64_t *ret_last, tide_on_mark *on,
-                          void *context, struct tide_err *err)
+int64_t tide_reader_last(const struct tide_reader *reader)
 {
-    struct cursor cursor = begin(reader, TIDE_SCHEMA_MARK, after);
-    struct tide_mark row;
-    int result = 0;
-
-    while (result == 0 && next(&cursor, &row)) {
-        result = on(context, &row);
-        if (result >= 0)
-            after = sqlite3_column_int64(cursor.statement, 0);
-    }
-    if (ret_last)
-        *ret_last = after;
-    return end(&cursor, result, err);
+    return reader->last;
 }

@@ -43,58 +43,19 @@ void tide_reader_end(struct tide_reader *reader);
 const char *tide_reader_meta_text(struct tide_reader *reader, const char *key);
 int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key);
 
-typedef int tide_on_process(void *context, const struct tide_process *row);
-typedef int tide_on_tick(void *context, const struct tide_tick *row);
-typedef int tide_on_sample(void *context, const struct tide_sample *row);
-typedef int tide_on_smaps(void *context, const struct tide_smaps *row);
-typedef int tide_on_mark(void *context, const struct tide_mark *row);
-typedef int tide_on_gpu(void *context, const struct tide_gpu_sample *row);
-typedef int tide_on_gpu_device(void *context, const struct tide_gpu_device *row);
-typedef int tide_on_limit(void *context, const struct tide_limit *row);
-typedef int tide_on_note(void *context, const struct tide_note *row);
-typedef int tide_on_frame(void *context, const struct tide_frame *row);
-typedef int tide_on_stack(void *context, const struct tide_stack_row *row);
-typedef int tide_on_site(void *context, const struct tide_site *row);
-typedef int tide_on_site_sample(void *context, const struct tide_site_sample *row);
-typedef int tide_on_heap_state(void *context, const struct tide_heap_status *row);
-typedef int tide_on_heap_sample(void *context, const struct tide_heap_sample *row);
+/* A row of a table, as its struct in record.h. */
+typedef int tide_on_row(void *context, const void *row);
 
-/* In order of id (processes, ticks), of tick (samples), of writing (marks), of time (the rest). Those with
- * `after` give only rows whose tick id (or, for marks, row number: 0 at first, then what *ret_last said, the
- * last row that the callback took) is larger. All return 0, -1, or the callback's value. */
-int tide_reader_each_process(struct tide_reader *reader, tide_on_process *on, void *context,
-                             struct tide_err *err);
-int tide_reader_each_tick(struct tide_reader *reader, int64_t after, tide_on_tick *on, void *context,
-                          struct tide_err *err);
-int tide_reader_each_sample(struct tide_reader *reader, int64_t after, tide_on_sample *on, void *context,
-                            struct tide_err *err);
-int tide_reader_each_smaps(struct tide_reader *reader, int64_t after, tide_on_smaps *on, void *context,
-                           struct tide_err *err);
-int tide_reader_each_mark(struct tide_reader *reader, int64_t after, int64_t *ret_last, tide_on_mark *on,
-                          void *context, struct tide_err *err);
-int tide_reader_each_gpu(struct tide_reader *reader, int64_t after, tide_on_gpu *on, void *context,
-                         struct tide_err *err);
-int tide_reader_each_gpu_device(struct tide_reader *reader, tide_on_gpu_device *on, void *context,
-                                struct tide_err *err);
-int tide_reader_each_limit(struct tide_reader *reader, tide_on_limit *on, void *context,
-                           struct tide_err *err);
-int tide_reader_each_note(struct tide_reader *reader, tide_on_note *on, void *context, struct tide_err *err);
+#define TIDE_READER_ALL INT64_MIN
 
-/* What the heap hook saw; nothing in a recording of version 1, no heap samples in one of version 2.
- * `after` is an id: of a frame, a stack or a site; for samples, of a tick. Stacks come in order of id and,
- * within one, of depth. */
-int tide_reader_each_frame(struct tide_reader *reader, int64_t after, tide_on_frame *on, void *context,
-                           struct tide_err *err);
-int tide_reader_each_stack(struct tide_reader *reader, int64_t after, tide_on_stack *on, void *context,
-                           struct tide_err *err);
-int tide_reader_each_site(struct tide_reader *reader, int64_t after, tide_on_site *on, void *context,
-                          struct tide_err *err);
-int tide_reader_each_site_sample(struct tide_reader *reader, int64_t after, tide_on_site_sample *on,
-                                 void *context, struct tide_err *err);
-int tide_reader_each_heap_state(struct tide_reader *reader, tide_on_heap_state *on, void *context,
-                                struct tide_err *err);
-int tide_reader_each_heap_sample(struct tide_reader *reader, int64_t after, tide_on_heap_sample *on,
-                                 void *context, struct tide_err *err);
+/* The rows of a table whose key is over `after`, in order of the key: an id of its own, or of a tick; of
+ * marks a row number. Limits, notes and states of the heap come in order of time, a stack's rows in order of
+ * depth. A table that the recording is too old for has none. Returns 0, -1, or the callback's value. */
+int tide_reader_each(struct tide_reader *reader, enum tide_schema table, int64_t after, tide_on_row *on,
+                     void *context, struct tide_err *err);
+
+/* Of marks: the row number of the last one that the callback took in that call, or `after`. */
+int64_t tide_reader_last(const struct tide_reader *reader);
 
 /* Rows left out so far because their values were out of range. */
 int64_t tide_reader_skipped(const struct tide_reader *reader);

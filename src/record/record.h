@@ -20,6 +20,27 @@
  * it. */
 enum { TIDE_RECORD_VERSION = 9 };
 
+/* The tables, in their order in the file. The rows of each are one of the structs below (schema.c). */
+enum tide_schema {
+    TIDE_SCHEMA_META,
+    TIDE_SCHEMA_PROCESS,
+    TIDE_SCHEMA_TICK,
+    TIDE_SCHEMA_SAMPLE,
+    TIDE_SCHEMA_SMAPS,
+    TIDE_SCHEMA_MARK,
+    TIDE_SCHEMA_GPU,
+    TIDE_SCHEMA_GPU_DEVICE,
+    TIDE_SCHEMA_LIMIT,
+    TIDE_SCHEMA_NOTE,
+    TIDE_SCHEMA_FRAME,
+    TIDE_SCHEMA_STACK,
+    TIDE_SCHEMA_SITE,
+    TIDE_SCHEMA_SITE_SAMPLE,
+    TIDE_SCHEMA_HEAP_STATE,
+    TIDE_SCHEMA_HEAP_SAMPLE,
+    TIDE_SCHEMA_TABLES
+};
+
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
 #define TIDE_META_COMMAND  "command"        /* the command line that was run, or "attach PID" */

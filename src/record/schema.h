@@ -57,27 +57,6 @@ struct tide_schema_table {
     const char *order, *conflict; /* instead of "by key" and "the newer row replaces"; NULL: these */
 };
 
-/* The order is that of the tables in the file. */
-enum tide_schema {
-    TIDE_SCHEMA_META,
-    TIDE_SCHEMA_PROCESS,
-    TIDE_SCHEMA_TICK,
-    TIDE_SCHEMA_SAMPLE,
-    TIDE_SCHEMA_SMAPS,
-    TIDE_SCHEMA_MARK,
-    TIDE_SCHEMA_GPU,
-    TIDE_SCHEMA_GPU_DEVICE,
-    TIDE_SCHEMA_LIMIT,
-    TIDE_SCHEMA_NOTE,
-    TIDE_SCHEMA_FRAME,
-    TIDE_SCHEMA_STACK,
-    TIDE_SCHEMA_SITE,
-    TIDE_SCHEMA_SITE_SAMPLE,
-    TIDE_SCHEMA_HEAP_STATE,
-    TIDE_SCHEMA_HEAP_SAMPLE,
-    TIDE_SCHEMA_TABLES
-};
-
 extern const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES];
 
 /* Makes all tables and views in an empty database. Returns SQLite's code. */

@@ -31,8 +31,9 @@ struct seen {
 };
 static struct seen seen;
 
-static int on_process(void *context, const struct tide_process *row)
+static int on_process(void *context, const void *given)
 {
+    const struct tide_process *row = given;
     struct seen *s = context;
     s->process = *row;
     snprintf(s->name, sizeof s->name, "%s", row->name);
@@ -43,10 +44,10 @@ static int on_process(void *context, const struct tide_process *row)
 }
 
 #define ON(kind, field, counter)                                                                             \
-    static int on_##kind(void *context, const struct tide_##field *row)                                      \
+    static int on_##kind(void *context, const void *row)                                                     \
     {                                                                                                        \
         struct seen *s = context;                                                                            \
-        s->kind = *row;                                                                                      \
+        s->kind = *(const struct tide_##field *)row;                                                         \
         s->counter++;                                                                                        \
         return 0;                                                                                            \
     }
@@ -55,8 +56,9 @@ ON(sample, sample, samples)
 ON(smaps, smaps, smapses)
 ON(gpu, gpu_sample, gpus)
 
-static int on_mark(void *context, const struct tide_mark *row)
+static int on_mark(void *context, const void *given)
 {
+    const struct tide_mark *row = given;
     struct seen *s = context;
     s->mark = *row;
     snprintf(s->text, sizeof s->text, "%s", row->name);
@@ -64,8 +66,9 @@ static int on_mark(void *context, const struct tide_mark *row)
     return 0;
 }
 
-static int on_device(void *context, const struct tide_gpu_device *row)
+static int on_device(void *context, const void *given)
 {
+    const struct tide_gpu_device *row = given;
     struct seen *s = context;
     s->device = *row;
     snprintf(s->text, sizeof s->text, "%s %s", row->name, row->uuid);
@@ -73,8 +76,9 @@ static int on_device(void *context, const struct tide_gpu_device *row)
     return 0;
 }
 
-static int on_limit(void *context, const struct tide_limit *row)
+static int on_limit(void *context, const void *given)
 {
+    const struct tide_limit *row = given;
     struct seen *s = context;
     s->limit = *row;
     snprintf(s->text, sizeof s->text, "%s", row->name);
@@ -82,8 +86,9 @@ static int on_limit(void *context, const struct tide_limit *row)
     return 0;
 }
 
-static int on_note(void *context, const struct tide_note *row)
+static int on_note(void *context, const void *given)
 {
+    const struct tide_note *row = given;
     struct seen *s = context;
     s->note = *row;
     snprintf(s->text, sizeof s->text, "%s", row->text);
@@ -180,39 +185,40 @@ static void what_is_written_is_read_back(void **state)
     assert_null(tide_reader_meta_text(reader, TIDE_META_HOST));
     assert_int_equal(tide_reader_meta_integer(reader, TIDE_META_ENDED), TIDE_UNKNOWN);
     assert_int_equal(tide_reader_begin(reader, &err), 0);
-    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
+                     0);
     assert_int_equal(seen.process.pid, 77);
     assert_int_equal(seen.process.ended_ns, TIDE_UNKNOWN);
     assert_string_equal(seen.command, "python train.py");
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &seen, &err), 0);
     assert_int_equal(seen.tick.rss_bytes, 350);
     assert_int_equal(seen.tick.cgroup_bytes, TIDE_UNKNOWN);
     assert_int_equal(seen.tick.available_bytes, 1 << 30);
     assert_int_equal(seen.tick.share_ppm, 250000);
-    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &seen, &err), 0);
     assert_int_equal(seen.sample.anon_bytes, 4096);
     assert_int_equal(seen.sample.asked_bytes, 2 * 4096);
     assert_int_equal(seen.sample.mapped_bytes, 3 * 4096);
     assert_int_equal(seen.sample.threads, 2);
-    assert_int_equal(tide_reader_each_smaps(reader, 0, on_smaps, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SMAPS, 0, on_smaps, &seen, &err), 0);
     assert_int_equal(seen.smaps.uss_bytes, 6);
     assert_int_equal(seen.smaps.pss_shmem_bytes, 5);
     assert_int_equal(seen.smaps.unreserved_bytes, 4);
-    int64_t last = 0;
-    assert_int_equal(tide_reader_each_mark(reader, 0, &last, on_mark, &seen, &err), 0);
-    assert_int_equal(last, 1);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, on_mark, &seen, &err), 0);
+    assert_int_equal(tide_reader_last(reader), 1);
     assert_int_equal(seen.mark.kind, TIDE_MARK_GAUGE);
     assert_int_equal(seen.mark.number, -1);
     assert_string_equal(seen.text, "replay buffer");
-    assert_int_equal(tide_reader_each_gpu(reader, 0, on_gpu, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_GPU, 0, on_gpu, &seen, &err), 0);
     assert_int_equal(seen.gpus, 1);
     assert_int_equal(seen.gpu.bytes, 15);
     assert_int_equal(seen.gpu.process, TIDE_UNKNOWN);
-    assert_int_equal(tide_reader_each_gpu_device(reader, on_device, &seen, &err), 0);
+    assert_int_equal(
+        tide_reader_each(reader, TIDE_SCHEMA_GPU_DEVICE, TIDE_READER_ALL, on_device, &seen, &err), 0);
     assert_string_equal(seen.text, "H200 GPU-1");
-    assert_int_equal(tide_reader_each_limit(reader, on_limit, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_LIMIT, TIDE_READER_ALL, on_limit, &seen, &err), 0);
     assert_int_equal(seen.limit.bytes, TIDE_UNKNOWN);
-    assert_int_equal(tide_reader_each_note(reader, on_note, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, &seen, &err), 0);
     assert_string_equal(seen.text, "412 marks lost");
     assert_int_equal(seen.note.kills, 3);
     tide_reader_end(reader);
@@ -295,9 +301,9 @@ static void a_sample_that_says_nothing_new_is_not_written(void **state)
     assert_int_equal(tide_writer_free(writer, NULL), 0);
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, NULL), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &seen, NULL), 0);
     assert_int_equal(seen.samples, 3);
-    assert_int_equal(tide_reader_each_sample(reader, 5, on_sample, &seen, NULL), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 5, on_sample, &seen, NULL), 0);
     assert_int_equal(seen.samples, 4);
     assert_int_equal(seen.sample.tick, 6);
     tide_reader_free(reader);
@@ -317,7 +323,8 @@ static void names_keep_their_bytes_and_text_stays_utf8(void **state)
     assert_int_equal(tide_writer_free(writer, NULL), 0);
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, NULL), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, NULL),
+                     0);
     assert_string_equal(seen.name, "\xff\x1b[2J");
     assert_string_equal(seen.role, "caf\xc3\xa9");
     assert_int_equal(strlen(seen.command), TIDE_READER_TEXT - 1);
@@ -352,13 +359,13 @@ static void a_reader_sees_a_growing_recording_and_never_blocks_it(void **state)
             assert_int_equal(tide_writer_commit(writer, &err), 0);
     }
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &seen, &err), 0);
     assert_int_equal(seen.ticks, 1); /* the state it began with */
     tide_reader_end(reader);
-    assert_int_equal(tide_reader_each_tick(reader, 1, on_tick, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 1, on_tick, &seen, &err), 0);
     assert_int_equal(seen.ticks, 2000);
     assert_int_equal(tide_writer_free(writer, &err), 0);
-    assert_int_equal(tide_reader_each_tick(reader, 1999, on_tick, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 1999, on_tick, &seen, &err), 0);
     assert_int_equal(seen.ticks, 2001);
     tide_reader_free(reader);
 }
@@ -370,16 +377,17 @@ static void a_copy_in_another_mode_may_change_under_a_reader(void **state)
     run_sql("PRAGMA journal_mode = DELETE");
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, NULL), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &seen, NULL), 0);
     assert_int_equal(seen.ticks, 100);
     run_sql("INSERT INTO tick(id, t_ns) SELECT id + 1000, t_ns FROM tick");
-    assert_int_equal(tide_reader_each_tick(reader, 100, on_tick, &seen, NULL), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 100, on_tick, &seen, NULL), 0);
     assert_int_equal(seen.ticks, 200);
     tide_reader_free(reader);
 }
 
-static int stop_at_third(void *context, const struct tide_tick *row)
+static int stop_at_third(void *context, const void *given)
 {
+    const struct tide_tick *row = given;
     (void)context;
     return row->id == 3 ? 42 : 0;
 }
@@ -389,7 +397,7 @@ static void a_callback_can_stop_an_iteration(void **state)
     (void)state;
     make_recording();
     struct tide_reader *reader = new_reader();
-    assert_int_equal(tide_reader_each_tick(reader, 0, stop_at_third, NULL, NULL), 42);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, stop_at_third, NULL, NULL), 42);
     tide_reader_free(reader);
 }
 
@@ -406,17 +414,17 @@ static void rows_out_of_range_are_skipped_and_counted(void **state)
         " (1, 1, 1, 1, 1, printf('%.70000c', 'x')), (5, NULL, 1, 1, -3, NULL);");
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
-    int64_t last = 0;
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &seen, &err), 0);
     assert_int_equal(seen.samples, 96);
     assert_int_equal(tide_reader_skipped(reader), 4);
-    assert_int_equal(tide_reader_each_mark(reader, 0, &last, on_mark, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, on_mark, &seen, &err), 0);
     assert_int_equal(seen.marks, 1);
     assert_int_equal(seen.mark.process, 0);
     assert_int_equal(seen.mark.number, -3);
     assert_int_equal(tide_reader_skipped(reader), 10);
-    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
+                     0);
     assert_int_equal(seen.processes, 1); /* a text column turns numbers into text by itself */
     tide_reader_free(reader);
 }
@@ -481,7 +489,7 @@ static void a_schema_that_would_run_something_is_refused(void **state)
     run_sql("DROP TABLE sample; CREATE TABLE sample(tick, process)");
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
-    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), -1);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &seen, &err), -1);
     assert_non_null(strstr(err.text, "anon_bytes"));
     tide_reader_free(reader);
     /* Triggers and further tables are nobody's business. */
@@ -499,7 +507,7 @@ static void a_row_that_is_too_long_is_damage(void **state)
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_note(reader, on_note, &seen, &err), -1);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, &seen, &err), -1);
     assert_non_null(strstr(err.text, "a row of more than"));
     tide_reader_free(reader);
 }
@@ -515,8 +523,9 @@ struct heap_seen {
     int frames, stacks, sites, samples, statuses, heaps;
 };
 
-static int on_frame(void *context, const struct tide_frame *row)
+static int on_frame(void *context, const void *given)
 {
+    const struct tide_frame *row = given;
     struct heap_seen *s = context;
     s->frame = *row;
     snprintf(s->function, sizeof s->function, "%s", row->function);
@@ -526,31 +535,35 @@ static int on_frame(void *context, const struct tide_frame *row)
     return 0;
 }
 
-static int on_stack(void *context, const struct tide_stack_row *row)
+static int on_stack(void *context, const void *given)
 {
+    const struct tide_stack_row *row = given;
     struct heap_seen *s = context;
     s->stack[s->stacks++ % 8] = *row;
     return 0;
 }
 
-static int on_site(void *context, const struct tide_site *row)
+static int on_site(void *context, const void *given)
 {
+    const struct tide_site *row = given;
     struct heap_seen *s = context;
     s->site = *row;
     s->sites++;
     return 0;
 }
 
-static int on_site_sample(void *context, const struct tide_site_sample *row)
+static int on_site_sample(void *context, const void *given)
 {
+    const struct tide_site_sample *row = given;
     struct heap_seen *s = context;
     s->sample = *row;
     s->samples++;
     return 0;
 }
 
-static int on_heap_status(void *context, const struct tide_heap_status *row)
+static int on_heap_status(void *context, const void *given)
 {
+    const struct tide_heap_status *row = given;
     struct heap_seen *s = context;
     s->status = *row;
     snprintf(s->state, sizeof s->state, "%s", row->state);
@@ -558,8 +571,9 @@ static int on_heap_status(void *context, const struct tide_heap_status *row)
     return 0;
 }
 
-static int on_heap_sample(void *context, const struct tide_heap_sample *row)
+static int on_heap_sample(void *context, const void *given)
 {
+    const struct tide_heap_sample *row = given;
     struct heap_seen *s = context;
     s->heap = *row;
     s->heaps++;
@@ -571,12 +585,13 @@ static void read_heap(struct heap_seen *heap)
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
     memset(heap, 0, sizeof *heap);
-    assert_int_equal(tide_reader_each_frame(reader, 0, on_frame, heap, &err), 0);
-    assert_int_equal(tide_reader_each_stack(reader, 0, on_stack, heap, &err), 0);
-    assert_int_equal(tide_reader_each_site(reader, 0, on_site, heap, &err), 0);
-    assert_int_equal(tide_reader_each_site_sample(reader, 0, on_site_sample, heap, &err), 0);
-    assert_int_equal(tide_reader_each_heap_state(reader, on_heap_status, heap, &err), 0);
-    assert_int_equal(tide_reader_each_heap_sample(reader, 0, on_heap_sample, heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_FRAME, 0, on_frame, heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_STACK, 0, on_stack, heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SITE, 0, on_site, heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SITE_SAMPLE, 0, on_site_sample, heap, &err), 0);
+    assert_int_equal(
+        tide_reader_each(reader, TIDE_SCHEMA_HEAP_STATE, TIDE_READER_ALL, on_heap_status, heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_HEAP_SAMPLE, 0, on_heap_sample, heap, &err), 0);
     tide_reader_free(reader);
 }
 
@@ -664,12 +679,13 @@ static void sites_out_of_range_are_skipped_and_counted(void **state)
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
     memset(&heap, 0, sizeof heap);
-    assert_int_equal(tide_reader_each_frame(reader, 0, on_frame, &heap, &err), 0);
-    assert_int_equal(tide_reader_each_stack(reader, 0, on_stack, &heap, &err), 0);
-    assert_int_equal(tide_reader_each_site(reader, 0, on_site, &heap, &err), 0);
-    assert_int_equal(tide_reader_each_site_sample(reader, 0, on_site_sample, &heap, &err), 0);
-    assert_int_equal(tide_reader_each_heap_state(reader, on_heap_status, &heap, &err), 0);
-    assert_int_equal(tide_reader_each_heap_sample(reader, 0, on_heap_sample, &heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_FRAME, 0, on_frame, &heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_STACK, 0, on_stack, &heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SITE, 0, on_site, &heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SITE_SAMPLE, 0, on_site_sample, &heap, &err), 0);
+    assert_int_equal(
+        tide_reader_each(reader, TIDE_SCHEMA_HEAP_STATE, TIDE_READER_ALL, on_heap_status, &heap, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_HEAP_SAMPLE, 0, on_heap_sample, &heap, &err), 0);
     assert_int_equal(heap.frames + heap.stacks + heap.sites + heap.samples + heap.statuses + heap.heaps,
                      2 + 2 + 1 + 1 + 1 + 1);
     assert_int_equal(tide_reader_skipped(reader), 2 + 3 + 4 + 3 + 2 + 3);
@@ -715,10 +731,11 @@ static void a_recording_of_version_1_is_read_as_one_without_a_heap(void **state)
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
     assert_string_equal(tide_reader_meta_text(reader, TIDE_META_TOOL), "tidemark 0.1.0");
-    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, &err), 0);
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, &err), 0);
-    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
-    assert_int_equal(tide_reader_each_mark(reader, 0, NULL, on_mark, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
+                     0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, on_mark, &seen, &err), 0);
     assert_string_equal(seen.name, "linear");
     assert_int_equal(seen.ticks, 152);
     assert_true(seen.samples > 100);
@@ -745,7 +762,8 @@ static void a_recording_of_version_3_has_no_ranks_and_no_lines_of_source(void **
     assert_int_equal(heap.heaps, 1);
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
+                     0);
     assert_int_equal(seen.processes, 1);
     assert_int_equal(seen.process.rank, TIDE_UNKNOWN);
     tide_reader_free(reader);
@@ -761,7 +779,7 @@ static void a_recording_of_version_6_has_no_shares_of_shared_memory(void **state
         "INSERT INTO smaps VALUES(1, 1, 7, 6, 0, 12)");
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_int_equal(tide_reader_each_smaps(reader, 0, on_smaps, &seen, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SMAPS, 0, on_smaps, &seen, &err), 0);
     assert_int_equal(seen.smapses, 1);
     assert_int_equal(seen.smaps.pss_bytes, 7);
     assert_int_equal(seen.smaps.pss_shmem_bytes, TIDE_UNKNOWN);

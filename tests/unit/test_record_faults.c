@@ -195,38 +195,43 @@ struct tally {
     char note[200];
 };
 
-static int on_tick(void *context, const struct tide_tick *row)
+static int on_tick(void *context, const void *given)
 {
+    const struct tide_tick *row = given;
     struct tally *tally = context;
     tally->ticks++;
     tally->last_tick = row->id;
     return 0;
 }
 
-static int on_sample(void *context, const struct tide_sample *row)
+static int on_sample(void *context, const void *given)
 {
+    const struct tide_sample *row = given;
     (void)row;
     ((struct tally *)context)->samples++;
     return 0;
 }
 
-static int on_process(void *context, const struct tide_process *row)
+static int on_process(void *context, const void *given)
 {
+    const struct tide_process *row = given;
     (void)row;
     ((struct tally *)context)->processes++;
     return 0;
 }
 
-static int on_mark(void *context, const struct tide_mark *row)
+static int on_mark(void *context, const void *given)
 {
+    const struct tide_mark *row = given;
     struct tally *tally = context;
     if (row->kind == TIDE_MARK_STEP && row->number > tally->highest_step)
         tally->highest_step = row->number;
     return 0;
 }
 
-static int on_note(void *context, const struct tide_note *row)
+static int on_note(void *context, const void *given)
 {
+    const struct tide_note *row = given;
     struct tally *tally = context;
     tally->notes++;
     snprintf(tally->note, sizeof tally->note, "%s", row->text);
@@ -238,14 +243,13 @@ static struct tally read_all(void)
     struct tide_reader *reader;
     struct tide_err err = {0};
     struct tally tally = {0};
-    int64_t last_mark;
 
     if (tide_reader_new(path, &reader, &err) != 0 ||
-        tide_reader_each_tick(reader, 0, on_tick, &tally, &err) != 0 ||
-        tide_reader_each_sample(reader, 0, on_sample, &tally, &err) != 0 ||
-        tide_reader_each_process(reader, on_process, &tally, &err) != 0 ||
-        tide_reader_each_mark(reader, 0, &last_mark, on_mark, &tally, &err) != 0 ||
-        tide_reader_each_note(reader, on_note, &tally, &err) != 0)
+        tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &tally, &err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &tally, &err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &tally, &err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, on_mark, &tally, &err) != 0 ||
+        tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, &tally, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(tide_reader_skipped(reader), 0);
     tide_reader_free(reader);
@@ -481,7 +485,7 @@ static void a_recording_opens_where_nothing_can_be_written(void **state)
     if (tide_reader_new(path, &reader, &err) == 0) {
         /* Never the state without the log: that would be an old one. */
         struct tally tally = {0};
-        assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &tally, &err), 0);
+        assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &tally, &err), 0);
         assert_int_equal(tally.ticks, 10);
         tide_reader_free(reader);
     } else {
@@ -503,7 +507,7 @@ static void a_reader_at_the_end_costs_no_second_file(void **state)
     assert_int_equal(tide_writer_commit(writer, &err), 0);
     assert_int_equal(tide_reader_new(path, &reader, &err), 0);
     struct tally tally = {0};
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &tally, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &tally, &err), 0);
     assert_int_equal(tide_writer_free(writer, &err), 0);
     tide_reader_free(reader);
     assert_true(exists("-wal"));

@@ -100,8 +100,9 @@ struct found {
     int count;
 };
 
-static int on_process(void *context, const struct tide_process *row)
+static int on_process(void *context, const void *given)
 {
+    const struct tide_process *row = given;
     struct found *found = context;
     if (row->pid != found->pid)
         return 0;
@@ -116,12 +117,14 @@ static int on_process(void *context, const struct tide_process *row)
 static struct found process(int64_t pid)
 {
     struct found found = {.pid = pid};
-    assert_int_equal(tide_reader_each_process(reader, on_process, &found, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &found, &err),
+                     0);
     return found;
 }
 
-static int on_tick(void *context, const struct tide_tick *row)
+static int on_tick(void *context, const void *given)
 {
+    const struct tide_tick *row = given;
     *(struct tide_tick *)context = *row;
     return 0;
 }
@@ -129,7 +132,7 @@ static int on_tick(void *context, const struct tide_tick *row)
 static struct tide_tick last_tick(void)
 {
     struct tide_tick tick = {.id = 0};
-    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &tick, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &tick, &err), 0);
     return tick;
 }
 
@@ -139,16 +142,18 @@ struct text_rows {
     int count;
 };
 
-static int on_limit(void *context, const struct tide_limit *row)
+static int on_limit(void *context, const void *given)
 {
+    const struct tide_limit *row = given;
     struct text_rows *rows = context;
     snprintf(rows->text[rows->count], sizeof rows->text[0], "%s", row->name);
     rows->bytes[rows->count++] = row->bytes;
     return rows->count == 16;
 }
 
-static int on_note(void *context, const struct tide_note *row)
+static int on_note(void *context, const void *given)
 {
+    const struct tide_note *row = given;
     struct text_rows *rows = context;
     rows->bytes[rows->count] = row->kills;
     snprintf(rows->text[rows->count++], sizeof rows->text[0], "%s", row->text);
@@ -158,19 +163,20 @@ static int on_note(void *context, const struct tide_note *row)
 static struct text_rows limits(void)
 {
     struct text_rows rows = {.count = 0};
-    tide_reader_each_limit(reader, on_limit, &rows, &err);
+    tide_reader_each(reader, TIDE_SCHEMA_LIMIT, TIDE_READER_ALL, on_limit, &rows, &err);
     return rows;
 }
 
 static struct text_rows notes(void)
 {
     struct text_rows rows = {.count = 0};
-    tide_reader_each_note(reader, on_note, &rows, &err);
+    tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, &rows, &err);
     return rows;
 }
 
-static int count_samples(void *context, const struct tide_sample *row)
+static int count_samples(void *context, const void *given)
 {
+    const struct tide_sample *row = given;
     (void)row;
     ++*(int *)context;
     return 0;
@@ -179,8 +185,9 @@ static int count_samples(void *context, const struct tide_sample *row)
 enum { MOST_NOTED = 8 };
 
 /* The last of each process. */
-static int note_smaps(void *context, const struct tide_smaps *row)
+static int note_smaps(void *context, const void *given)
 {
+    const struct tide_smaps *row = given;
     struct tide_smaps *last = context;
     assert_in_range(row->process, 0, MOST_NOTED - 1);
     last[row->process] = *row;
@@ -244,9 +251,9 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
     assert_int_equal(child.row.start_ticks, 9);
     assert_int_equal(child.row.ended_ns, TIDE_UNKNOWN);
     assert_int_equal(child.row.peak_rss_bytes, 51 * MIB * 1024);
-    assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, count_samples, &samples, &err), 0);
     assert_int_equal(samples, 2); /* nothing changed after the first look */
-    assert_int_equal(tide_reader_each_smaps(reader, 0, note_smaps, smaps, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SMAPS, 0, note_smaps, smaps, &err), 0);
     assert_int_equal(smaps[process(100).row.id].pss_bytes, 11 * MIB * 1024);
     assert_int_equal(smaps[child.row.id].pss_bytes, 40 * MIB * 1024);
     assert_int_equal(smaps[child.row.id].pss_shmem_bytes, MIB / 2 * 1024);
@@ -553,7 +560,7 @@ static void many_processes_are_recorded(void **state)
     assert_int_equal(view.alive, processes);
     assert_int_equal(view.rss_bytes, processes * 4096);
     open_reader();
-    assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, count_samples, &samples, &err), 0);
     assert_int_equal(samples, processes);
 }
 
@@ -584,8 +591,9 @@ static void a_full_disk_is_reported_once_and_looking_goes_on(void **state)
     assert_int_equal(failures, 1);
 }
 
-static int keep_shared(void *context, const struct tide_mark *mark)
+static int keep_shared(void *context, const void *given)
 {
+    const struct tide_mark *mark = given;
     if (mark->kind != TIDE_MARK_GAUGE || mark->source != TIDE_SOURCE_TRACKER)
         return 0;
     assert_string_equal(mark->name, TIDE_GAUGE_SHARED);
@@ -632,8 +640,8 @@ static void shared_memory_is_a_gauge_of_the_trackers(void **state)
     now_ns -= second_ns - 100 * 1000 * 1000;
     look(); /* but not at once */
     open_reader();
-    int64_t bytes[16] = {-1}, last = 0, one = (int64_t)info.st_blocks * 512;
-    assert_int_equal(tide_reader_each_mark(reader, 0, &last, keep_shared, bytes, &err), 0);
+    int64_t bytes[16] = {-1}, one = (int64_t)info.st_blocks * 512;
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, keep_shared, bytes, &err), 0);
     static const int told[] = {1, 2, 3, 2, 3, 3};
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(bytes[i], told[i] * one);
@@ -677,8 +685,8 @@ static void segments_are_the_trees_by_names_that_only_it_uses(void **state)
     assert_int_equal(symlink(theirs, link), 0);
     look(); /* others have such names too */
     open_reader();
-    int64_t bytes[16] = {-1}, last = 0, one = (int64_t)info.st_blocks * 512;
-    assert_int_equal(tide_reader_each_mark(reader, 0, &last, keep_shared, bytes, &err), 0);
+    int64_t bytes[16] = {-1}, one = (int64_t)info.st_blocks * 512;
+    assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_MARK, 0, keep_shared, bytes, &err), 0);
     static const int told[] = {2, 3, 3};
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(bytes[i], told[i] * one);

@@ -420,15 +420,17 @@ static void a_device_that_does_not_support_the_question_is_no_failure(void **sta
     assert_int_equal(bytes_of(1, 100), 9);
 }
 
-static int on_gpu(void *context, const struct tide_gpu_sample *row)
+static int on_gpu(void *context, const void *given)
 {
+    const struct tide_gpu_sample *row = given;
     int64_t *sums = context; /* whole devices, members, not told */
     sums[row->process == 0 ? 0 : row->process == TIDE_UNKNOWN ? 2 : 1] += row->bytes;
     return 0;
 }
 
-static int on_device(void *context, const struct tide_gpu_device *row)
+static int on_device(void *context, const void *given)
 {
+    const struct tide_gpu_device *row = given;
     assert_string_equal(row->name, "Fake 0");
     assert_int_equal(row->total_bytes, 1000);
     ++*(int *)context;
@@ -466,8 +468,9 @@ static void what_is_seen_gets_into_the_recording(void **state)
         assert_int_equal(tide_sense_look(sense, writer, now_ns, &seen, &err), 0);
         assert_int_equal(tide_writer_commit(writer, &err), 0);
         assert_int_equal(tide_reader_new(path, &reader, &err), 0);
-        assert_int_equal(tide_reader_each_gpu(reader, 0, on_gpu, sums, &err), 0);
-        assert_int_equal(tide_reader_each_gpu_device(reader, on_device, &devices, &err), 0);
+        assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_GPU, 0, on_gpu, sums, &err), 0);
+        assert_int_equal(
+            tide_reader_each(reader, TIDE_SCHEMA_GPU_DEVICE, TIDE_READER_ALL, on_device, &devices, &err), 0);
         tide_reader_free(reader);
         usleep(1000);
     }

@@ -499,8 +499,9 @@ static void add_alive(struct roll *roll, size_t process)
     roll->alive[at] = process;
 }
 
-static int on_sample(void *context, const struct tide_sample *row)
+static int on_sample(void *context, const void *given)
 {
+    const struct tide_sample *row = given;
     struct roll *roll = context;
     const struct tide_history *history = roll->summary->history;
 
@@ -546,7 +547,7 @@ int tide_tables_samples(struct tide_table *table, const struct tide_summary *sum
         goto free_roll;
     }
     tide_table_begin(table, "samples", NULL, columns);
-    result = tide_reader_each_sample(reader, 0, on_sample, &roll, err);
+    result = tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &roll, err);
     while (result == 0 && roll.tick < history->tick_count)
         write_look(&roll, &history->ticks[roll.tick++]);
     tide_table_end(table);
