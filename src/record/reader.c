@@ -12,7 +12,6 @@
  * makes it if it may. Only a killed recording whose -shm was lost, on a read-only medium, is refused.
  */
 #include "record/reader.h"
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/infile.h"
 #include "base/text.h"
@@ -28,24 +27,17 @@
 #include <unistd.h>
 
 enum {
-    BUSY_MS = 2000,       /* another process may be recovering the log */
-    ROW_BYTES = 1 << 20,  /* a longer row is damage */
-    META_BYTES = 8 << 20, /* all meta texts ever asked for */
+    BUSY_MS = 2000,      /* another process may be recovering the log */
+    ROW_BYTES = 1 << 20, /* a longer row is damage */
 };
 
 static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
-
-struct meta {
-    struct meta *next;
-    const char *key, *text;
-};
 
 struct tide_reader {
     sqlite3 *db;
     char *name;      /* escaped */
     int64_t version; /* of the schema */
-    struct tide_arena arena;
-    struct meta *metas; /* texts that were handed out */
+    char *meta;      /* the text that was asked for last */
     int64_t skipped;
     /* Largest key of a row that is in `skipped`: one that is seen again counts once. */
     int64_t counted[TIDE_SCHEMA_TABLES];
@@ -187,7 +179,6 @@ static struct tide_reader *reader_alloc(const char *path)
 
     if (!reader)
         return NULL;
-    tide_arena_init(&reader->arena, META_BYTES);
     for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
         reader->counted[i] = INT64_MIN;
     reader->name = strdup(TIDE_SHOWN(path, 256));
@@ -202,7 +193,7 @@ void tide_reader_free(struct tide_reader *reader)
     if (!reader)
         return;
     sqlite3_close(reader->db);
-    tide_arena_release(&reader->arena);
+    free(reader->meta);
     free(reader->name);
     free(reader);
 }
@@ -396,24 +387,7 @@ int64_t tide_reader_skipped(const struct tide_reader *reader)
 
 /* --- meta ---------------------------------------------------------------------------------------------- */
 
-/* A copy that lives as long as the reader; one per distinct text. */
-static const char *keep_meta(struct tide_reader *reader, const char *key, const char *text)
-{
-    struct meta *meta;
-
-    for (meta = reader->metas; meta; meta = meta->next)
-        if (strcmp(meta->key, key) == 0 && strcmp(meta->text, text) == 0)
-            return meta->text;
-    meta = tide_arena_take(&reader->arena, 1, sizeof *meta);
-    if (!meta || !(meta->key = tide_arena_text(&reader->arena, key, strlen(key))) ||
-        !(meta->text = tide_arena_text(&reader->arena, text, strlen(text))))
-        return NULL;
-    meta->next = reader->metas;
-    reader->metas = meta;
-    return meta->text;
-}
-
-/* Its text, if it has one, lives as long as the reader. */
+/* Its text, if it has one, lives until the next one is asked for. */
 static struct tide_meta_value find_meta(struct tide_reader *reader, const char *key)
 {
     struct tide_meta_value value = {NULL, TIDE_UNKNOWN};
@@ -424,8 +398,10 @@ static struct tide_meta_value find_meta(struct tide_reader *reader, const char *
         sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW && !tide_schema_read_value(statement, 0, &value))
         value = (struct tide_meta_value){NULL, TIDE_UNKNOWN};
-    if (value.text)
-        value.text = keep_meta(reader, key, value.text);
+    if (value.text) {
+        free(reader->meta);
+        value.text = reader->meta = strdup(value.text);
+    }
     sqlite3_finalize(statement);
     return value;
 }

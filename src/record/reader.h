@@ -39,7 +39,7 @@ int tide_reader_is_recording(const char *path, struct tide_err *err);
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err);
 void tide_reader_end(struct tide_reader *reader);
 
-/* NULL / TIDE_UNKNOWN when there is none. The text is borrowed: valid until the reader is freed. */
+/* NULL / TIDE_UNKNOWN when there is none. The text is borrowed: valid until the next one is asked for. */
 const char *tide_reader_meta_text(struct tide_reader *reader, const char *key);
 int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key);
 
