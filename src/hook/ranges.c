@@ -13,14 +13,9 @@ static struct TIDE_WIPED {
     struct list of[TIDE_RANGES_KINDS];
 } ranges;
 
-TIDE_WIPED _Atomic uint64_t tide_ranges_seen[1 << TIDE_RANGES_SEEN_BITS];
-
 int tide_ranges_init(void)
 {
-    return tide_wiped_declare(&ranges, sizeof ranges) ||
-                   tide_wiped_declare(tide_ranges_seen, sizeof tide_ranges_seen)
-               ? -1
-               : 0;
+    return tide_wiped_declare(&ranges, sizeof ranges);
 }
 
 static size_t count_of(const struct list *list)
@@ -65,23 +60,6 @@ static void erase(struct list *list, size_t at, size_t gone)
     atomic_store_explicit(&list->count, count, memory_order_relaxed);
 }
 
-/* Both under the latch, so that what is noted is true. */
-static void note_seen(const struct tide_range *range, uintptr_t address)
-{
-    uint64_t unit = (uint64_t)address >> TIDE_RANGES_UNIT_BITS;
-    if (range->start <= unit << TIDE_RANGES_UNIT_BITS && range->end >= (unit + 1) << TIDE_RANGES_UNIT_BITS)
-        atomic_store_explicit(tide_ranges_seen_at(unit), unit << 17 | (range->site + UINT64_C(1)),
-                              memory_order_relaxed);
-}
-
-static void forget_seen(uintptr_t start, uintptr_t end)
-{
-    uint64_t first = (uint64_t)start >> TIDE_RANGES_UNIT_BITS;
-    uint64_t units = (((uint64_t)end - 1) >> TIDE_RANGES_UNIT_BITS) - first + 1;
-    for (uint64_t i = 0; i < units && i < 1 << TIDE_RANGES_SEEN_BITS; i++)
-        atomic_store_explicit(tide_ranges_seen_at(first + i), 0, memory_order_relaxed);
-}
-
 int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range, bool join)
 {
     struct list *list = &ranges.of[kind];
@@ -102,8 +80,6 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
     struct list *list = &ranges.of[kind];
     if (!tide_latch_take(&list->latch))
         return -1;
-    if (kind == TIDE_RANGES_DEVICE && start < end)
-        forget_seen(start, end);
     /* Only the first and the last are cut in part; those between them go together, at the end. */
     size_t i = first_after(list, start), first_gone = 0, gone = 0;
     while (i < count_of(list) && list->at[i].start < end) {
@@ -148,8 +124,6 @@ int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
     bool found = i < count_of(list) && list->at[i].start < end;
     if (found) {
         *ret_range = list->at[i];
-        if (kind == TIDE_RANGES_DEVICE)
-            forget_seen(ret_range->start, ret_range->end);
         erase(list, i, 1);
     }
     tide_latch_release(&list->latch);
@@ -166,8 +140,6 @@ bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end
     bool found = i < count_of(list) && list->at[i].start < end;
     if (found)
         *ret_range = list->at[i];
-    if (found && kind == TIDE_RANGES_DEVICE && list->at[i].start <= start)
-        note_seen(&list->at[i], start);
     tide_latch_release(&list->latch);
     return found;
 }

@@ -9,12 +9,11 @@
 #ifndef TIDE_RANGES_H
 #define TIDE_RANGES_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_RANGES_MOST = 65536, TIDE_RANGES_SEEN_BITS = 16, TIDE_RANGES_UNIT_BITS = 21 };
+enum { TIDE_RANGES_MOST = 65536 };
 
 enum tide_ranges_kind {
     TIDE_RANGES_MAPPED,
@@ -59,22 +58,5 @@ int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
 /* The first range that has addresses of [start, end). false: none, or the latch could not be had. */
 bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
                       struct tide_range *ret_range);
-
-/* Device memory is asked about at every tensor. Segments are whole units of 2 MiB, and where
- * tide_ranges_find() found one that covers its unit, the unit and 1 + the site are noted here. */
-extern _Atomic uint64_t tide_ranges_seen[1 << TIDE_RANGES_SEEN_BITS];
-
-static inline _Atomic uint64_t *tide_ranges_seen_at(uint64_t unit)
-{
-    return &tide_ranges_seen[unit & ((1 << TIDE_RANGES_SEEN_BITS) - 1)];
-}
-
-/* The site of device memory, without a lock. -1: ask tide_ranges_find(). */
-static inline int32_t tide_ranges_seen_site(uintptr_t address)
-{
-    uint64_t unit = (uint64_t)address >> TIDE_RANGES_UNIT_BITS;
-    uint64_t seen = atomic_load_explicit(tide_ranges_seen_at(unit), memory_order_relaxed);
-    return seen && seen >> 17 == unit ? (int32_t)(seen & 0x1ffff) - 1 : -1;
-}
 
 #endif

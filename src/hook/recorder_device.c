@@ -85,7 +85,7 @@ static void note_result(struct tide_heap_head *table, enum tide_pieces_result re
 /* Whether there was a tensor. */
 static atomic_bool any_tensor;
 
-static __attribute__((noinline)) void find_segment(uintptr_t address, int64_t bytes)
+void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
 {
     struct tide_range segment;
     struct tide_heap_head *table = tide_ranges_any(TIDE_RANGES_DEVICE) ? tide_recorder_enter() : NULL;
@@ -95,16 +95,6 @@ static __attribute__((noinline)) void find_segment(uintptr_t address, int64_t by
     if (tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &segment))
         tide_ledger_changed(table, segment.site, -bytes, 0);
     tide_recorder_leave();
-}
-
-/* Where a segment was found, there is a table. */
-void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
-{
-    int32_t site = tide_ranges_seen_site(address);
-    if (site >= 0)
-        tide_ledger_changed(tide_ledger_table(), (uint32_t)site, -bytes, 0);
-    else
-        find_segment(address, bytes);
 }
 
 /* A pool that grows piece by piece, with tensors that reach from one into the next, is one segment: it all

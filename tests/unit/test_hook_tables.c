@@ -475,26 +475,20 @@ static void a_range_is_found_by_any_of_its_addresses(void **state)
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_CHUNKS, 0, UINTPTR_MAX, on_change, NULL), 0);
 }
 
-static void device_memory_that_was_found_is_known_until_it_goes(void **state)
+static void device_memory_is_known_until_it_goes(void **state)
 {
     (void)state;
-    const uintptr_t unit = UINT64_C(1) << TIDE_RANGES_UNIT_BITS, all = unit << TIDE_RANGES_SEEN_BITS;
+    const uintptr_t unit = UINT64_C(1) << 21;
     struct tide_range found, whole = {.start = 5 * unit, .end = 8 * unit, .site = 3};
     struct tide_range small = {.start = 9 * unit + 512, .end = 10 * unit, .site = 4};
     assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, whole, false), 0);
     assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, small, false), 0);
-    assert_int_equal(tide_ranges_seen_site(5 * unit), -1);
-    assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 6 * unit + 512, 6 * unit + 513, &found));
-    assert_int_equal(tide_ranges_seen_site(6 * unit), 3);
-    assert_int_equal(tide_ranges_seen_site(7 * unit - 1), 3);
-    assert_int_equal(tide_ranges_seen_site(7 * unit), -1);
-    assert_int_equal(tide_ranges_seen_site(all + 6 * unit), -1);
+    assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 7 * unit - 1, 7 * unit, &found) && found.site == 3);
     assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 9 * unit + 512, 9 * unit + 513, &found) &&
                 found.site == 4);
-    assert_int_equal(tide_ranges_seen_site(9 * unit + 512), -1); /* others may be in that unit, too */
+    assert_false(tide_ranges_find(TIDE_RANGES_DEVICE, 9 * unit, 9 * unit + 512, &found));
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_DEVICE, 6 * unit, 6 * unit + 4096, NULL, NULL), 0);
-    assert_int_equal(tide_ranges_seen_site(6 * unit), -1);
-    assert_int_equal(tide_ranges_seen_site(0), -1);
+    assert_false(tide_ranges_find(TIDE_RANGES_DEVICE, 6 * unit, 6 * unit + 4096, &found));
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_DEVICE, 0, UINTPTR_MAX, NULL, NULL), 0);
     assert_false(tide_ranges_any(TIDE_RANGES_DEVICE));
 }
@@ -652,7 +646,7 @@ int main(void)
         cmocka_unit_test(mappings_are_what_an_array_of_pages_would_be),
         cmocka_unit_test(a_full_list_of_mappings_refuses),
         cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),
-        cmocka_unit_test(device_memory_that_was_found_is_known_until_it_goes),
+        cmocka_unit_test(device_memory_is_known_until_it_goes),
         cmocka_unit_test(what_continues_a_range_of_its_site_joins_it),
         cmocka_unit_test(a_range_is_taken_by_its_beginning),
         cmocka_unit_test(a_free_that_finds_the_latch_given_up_is_counted),
