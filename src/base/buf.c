@@ -1,4 +1,5 @@
 #include "base/buf.h"
+#include "base/grow.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,26 +27,9 @@ void tide_buf_clear(struct tide_buf *buf)
 
 static bool reserve(struct tide_buf *buf, size_t more)
 {
-    if (buf->failed)
-        return false;
-    if (more >= buf->max_bytes || buf->len > buf->max_bytes - more - 1) {
-        buf->failed = true;
-        return false;
-    }
-    size_t need = buf->len + more + 1;
-    if (need <= buf->capacity)
-        return true;
-    size_t capacity = buf->capacity ? buf->capacity : 128;
-    while (capacity < need)
-        capacity = capacity > buf->max_bytes / 2 ? buf->max_bytes : capacity * 2;
-    char *data = realloc(buf->data, capacity);
-    if (!data) {
-        buf->failed = true;
-        return false;
-    }
-    buf->data = data;
-    buf->capacity = capacity;
-    return true;
+    buf->failed |= more >= buf->max_bytes || buf->len > buf->max_bytes - more - 1 ||
+                   TIDE_GROW(buf->data, buf->capacity, buf->len + more + 1, buf->max_bytes);
+    return !buf->failed;
 }
 
 void tide_buf_append(struct tide_buf *buf, const void *data, size_t len)
