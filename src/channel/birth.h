@@ -46,11 +46,13 @@ static inline int tide_birth_number(const char **at, const char *end, uint64_t *
     return 0;
 }
 
-/* What /proc/PID/stat says. */
+enum { TIDE_STAT_NAME = 64 };
+
+/* What /proc/PID/stat says. The name may hold parentheses, spaces and newlines. */
 struct tide_stat {
-    uint64_t pid, parent_pid, start_ticks;
-    const char *name; /* in the text; it may hold spaces and parentheses */
-    size_t name_len;
+    int64_t pid, parent_pid;
+    uint64_t start_ticks;
+    char name[TIDE_STAT_NAME];
     char state;
     bool has_waited; /* for a child: page faults of such are counted as its own */
     bool exiting;    /* it may have left its control group already */
@@ -59,13 +61,13 @@ struct tide_stat {
 /* -1, and *ret_stat as it was, if the text is not that of such a file. */
 static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
-    enum { STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, START = 22 };
+    enum { PID = 1, STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, START = 22 };
     enum { PF_EXITING = 4 }; /* of the kernel */
     const char *p = text, *end = text + len;
     const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
-    uint64_t pid, field[START + 1];
+    uint64_t field[START + 1];
     /* The name ends at the last ')': what comes after it are one letter and numbers. */
-    if (tide_birth_number(&p, end, &pid) || !open || !close || close < open || end - close < STATE ||
+    if (tide_birth_number(&p, end, &field[PID]) || !open || !close || close < open || end - close < STATE ||
         close[1] != ' ')
         return -1;
     p = close + STATE;
@@ -75,49 +77,49 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
         if (tide_birth_number(&p, end, &field[i]))
             return -1;
     }
-    *ret_stat = (struct tide_stat){.pid = pid,
-                                   .parent_pid = field[PARENT],
+    if (!field[PID] || field[PID] > INT64_MAX || field[PARENT] > INT64_MAX)
+        return -1;
+    *ret_stat = (struct tide_stat){.pid = (int64_t)field[PID],
+                                   .parent_pid = (int64_t)field[PARENT],
                                    .start_ticks = field[START],
-                                   .name = open + 1,
-                                   .name_len = (size_t)(close - open - 1),
                                    .state = close[2],
                                    .has_waited = field[CHILD_MINOR] || field[CHILD_MAJOR],
                                    .exiting = field[FLAGS] & PF_EXITING};
+    size_t name_len = (size_t)(close - open - 1);
+    memcpy(ret_stat->name, open + 1, name_len < TIDE_STAT_NAME ? name_len : TIDE_STAT_NAME - 1);
     return 0;
 }
 
-/* State and start, in clock ticks after boot, of what this stat file is of. -1 if there is none. */
-static inline int tide_birth_look(const char *path, char *ret_state, uint64_t *ret_start_ticks)
+/* What a stat file says. -1 if there is none. */
+static inline int tide_birth_look(const char *path, struct tide_stat *ret_stat)
 {
     char text[1024];
-    struct tide_stat stat;
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     long got = syscall(SYS_read, fd, text, sizeof text);
     syscall(SYS_close, fd);
-    if (got <= 0 || tide_stat_parse(text, (size_t)got, &stat))
-        return -1;
-    *ret_state = stat.state;
-    *ret_start_ticks = stat.start_ticks;
-    return 0;
+    return got > 0 ? tide_stat_parse(text, (size_t)got, ret_stat) : -1;
 }
 
 /* The same of a process; pid 0 is the caller. */
-static inline int tide_birth_of(int64_t pid, char *ret_state, uint64_t *ret_start_ticks)
+static inline int tide_birth_of(int64_t pid, struct tide_stat *ret_stat)
 {
     char path[48] = "/proc/self/stat";
     if (pid) {
         char *end = tide_birth_digits(path + strlen("/proc/"), (uint64_t)pid);
         memcpy(end, "/stat", sizeof "/stat");
     }
-    return tide_birth_look(path, ret_state, ret_start_ticks);
+    return tide_birth_look(path, ret_stat);
 }
 
 static inline int tide_birth_read(int64_t pid, uint64_t *ret_start_ticks)
 {
-    char state;
-    return tide_birth_of(pid, &state, ret_start_ticks);
+    struct tide_stat stat;
+    if (tide_birth_of(pid, &stat))
+        return -1;
+    *ret_start_ticks = stat.start_ticks;
+    return 0;
 }
 
 /* Whether there is this process, a zombie included. */

@@ -266,11 +266,10 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
 /* Whether the process runs, a zombie not counted. */
 static bool is_running(const struct tide_heap_table *table)
 {
-    char state;
-    uint64_t start;
+    struct tide_stat stat;
 
-    return tide_birth_of(table->pid, &state, &start) == 0 && !strchr("ZX", state) &&
-           start == table->start_ticks;
+    return tide_birth_of(table->pid, &stat) == 0 && !strchr("ZX", stat.state) &&
+           stat.start_ticks == table->start_ticks;
 }
 
 static bool has_next_image(const struct tide_heap_tables *tables, const struct tide_heap_table *table)

@@ -5,6 +5,7 @@
 #include "cli/track.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sense/proc_parse.h"
 #include "sense/proc_read.h"
 
 #include <fcntl.h>

@@ -215,7 +215,7 @@ static int wait_for_recording(struct tracker *tracker)
 
 static bool is_alive(const struct tide_process *process)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     return !tide_proc_read_stat(AT_FDCWD, process->pid, &stat) &&
            (int64_t)stat.start_ticks == process->start_ticks;
 }

@@ -26,7 +26,7 @@ static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
 {
     siginfo_t info = {0};
     struct rusage usage;
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     bool leaf = false;
     if (!waitid(pid < 0 ? P_ALL : P_PID, pid < 0 ? 0 : (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
         info.si_pid) {

@@ -103,7 +103,7 @@ void tide_tracker_restore_signals(struct tide_tracker *t)
  * Scripts and makefiles between are of the same job and stop with us. */
 static bool can_be_continued(void)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     pid_t ancestor = getppid();
     for (int depth = 0; depth < 64 && ancestor > 0 && getsid(ancestor) == getsid(0); depth++) {
         if (getpgid(ancestor) != getpgrp())

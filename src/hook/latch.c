@@ -52,10 +52,10 @@ static int64_t used_ns(unsigned thread)
 /* The letter of its state; '?' if that cannot be had. */
 static char state_of(unsigned thread)
 {
-    char path[64] = "/proc/self/task/", state;
-    uint64_t start_ticks;
+    char path[64] = "/proc/self/task/";
+    struct tide_stat stat;
     memcpy(tide_birth_digits(path + strlen(path), thread), "/stat", sizeof "/stat");
-    return tide_birth_look(path, &state, &start_ticks) ? '?' : state;
+    return tide_birth_look(path, &stat) ? '?' : stat.state;
 }
 
 /* Whether the holder may still let go soon: it waits for a processor or for a page, or is stopped. Not if it

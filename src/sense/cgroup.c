@@ -222,7 +222,7 @@ static void find_limits(struct tide_cgroup *cgroup)
  * after its group was. */
 static bool is_ending(const struct tide_cgroup *cgroup, int64_t pid)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     return tide_proc_read_stat(cgroup->proc_fd, pid, &stat) != 0 || stat.exiting;
 }
 

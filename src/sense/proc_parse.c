@@ -1,7 +1,5 @@
 #include "sense/proc_parse.h"
 
-#include "channel/birth.h"
-
 #include <string.h>
 
 /* Larger numbers than this many bytes are no memory sizes. */
@@ -106,29 +104,6 @@ static bool read_fields(const char *text, size_t len, const struct field *fields
             break;
         }
     return any;
-}
-
-static void copy_name(char out[static TIDE_PROC_NAME], const char *text, size_t len)
-{
-    if (len > TIDE_PROC_NAME - 1)
-        len = TIDE_PROC_NAME - 1;
-    memcpy(out, text, len);
-    out[len] = '\0';
-}
-
-int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat)
-{
-    struct tide_stat stat;
-    if (tide_stat_parse(text, len, &stat) || !stat.pid || stat.pid > INT64_MAX || stat.parent_pid > INT64_MAX)
-        return -1;
-    *ret_stat = (struct tide_proc_stat){.pid = (int64_t)stat.pid,
-                                        .state = stat.state,
-                                        .parent_pid = (int64_t)stat.parent_pid,
-                                        .start_ticks = stat.start_ticks,
-                                        .has_waited = stat.has_waited,
-                                        .exiting = stat.exiting};
-    copy_name(ret_stat->name, stat.name, stat.name_len);
-    return 0;
 }
 
 /* In status the kernel writes a newline in a name as \n and a backslash as \\. */

@@ -16,19 +16,6 @@
 
 enum { TIDE_PROC_NAME = 64, TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 1024 };
 
-/* /proc/PID/stat. The name may hold parentheses, spaces and newlines. */
-struct tide_proc_stat {
-    int64_t pid;
-    char name[TIDE_PROC_NAME];
-    char state;
-    int64_t parent_pid;
-    uint64_t start_ticks;
-    bool has_waited; /* for a child: page faults of such are counted as its own */
-    bool exiting;    /* it may have left its control group already */
-};
-
-int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat);
-
 /* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. */
 struct tide_proc_status {
     char name[TIDE_PROC_NAME]; /* the kernel's escapes (\n, \\) undone */

@@ -43,14 +43,14 @@ ssize_t tide_proc_read_pid(int dir_fd, int64_t pid, const char *leaf, char *buf,
     return tide_proc_read(dir_fd, path_of(dir_fd, pid, leaf, path), buf, size);
 }
 
-int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_proc_stat *ret_stat)
+int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_stat *ret_stat)
 {
     char text[STAT_TEXT];
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     ssize_t len = tide_proc_read_pid(dir_fd, pid, "stat", text, sizeof text);
     if (len < 0)
         return (int)len;
-    if (tide_proc_parse_stat(text, (size_t)len, &stat) || stat.pid != pid)
+    if (tide_stat_parse(text, (size_t)len, &stat) || stat.pid != pid)
         return -EINVAL;
     *ret_stat = stat;
     return 0;

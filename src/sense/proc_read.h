@@ -7,7 +7,7 @@
 #ifndef TIDE_PROC_READ_H
 #define TIDE_PROC_READ_H
 
-#include "sense/proc_parse.h"
+#include "channel/birth.h"
 
 #include <dirent.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ ssize_t tide_proc_read(int dir_fd, const char *path, char *buf, size_t size);
 ssize_t tide_proc_read_pid(int dir_fd, int64_t pid, const char *leaf, char *buf, size_t size);
 
 /* Its `stat`: 0 or -errno. */
-int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_proc_stat *ret_stat);
+int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_stat *ret_stat);
 
 /* Opens a leaf read-only; a descriptor or -errno. */
 int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);

@@ -28,7 +28,7 @@ static const int64_t young_ns = (int64_t)2 * TIDE_NS_PER_S;
 static const int64_t args_again_ns = (int64_t)30 * TIDE_NS_PER_S;
 
 struct tide_tree_candidate {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     uint64_t inode;
     bool doubtful; /* its parent was not known the last time either */
     bool member;
@@ -152,8 +152,7 @@ static void forget_counters(struct tide_member *member)
 }
 
 /* 0, or -1 when out of memory or over the bound. */
-static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat, uint64_t inode,
-                      int64_t now_ns)
+static int add_member(struct tide_tree *tree, const struct tide_stat *stat, uint64_t inode, int64_t now_ns)
 {
     if (tree->member_count >= TIDE_TREE_MEMBERS) {
         tree->overflowed = true;
@@ -187,6 +186,7 @@ static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat,
         .status_fd = -1,
         .row_stale = true,
     };
+    _Static_assert(sizeof member->now.name == sizeof stat->name, "a name fits where a name was");
     memcpy(member->now.name, stat->name, sizeof member->now.name);
     member->now.state = stat->state;
     forget_counters(member);
@@ -220,7 +220,7 @@ static void lose_member(struct tide_tree *tree, struct tide_member *member, int6
 
 int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, struct tide_err *err)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     int status = tide_proc_read_stat(tree->proc_fd, pid, &stat);
     if (status == -ENOENT || status == -ESRCH) {
         tide_err_set(err, "there is no process %" PRId64, pid);
@@ -260,7 +260,7 @@ static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, 
 /* A member's PID is listed. Is it still the same process? */
 static void see_member(struct tide_tree *tree, struct tide_member *member, uint64_t inode, int64_t now_ns)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     if (inode != member->inode) {
         int status = tide_proc_read_stat(tree->proc_fd, member->pid, &stat);
         if (status == 0 && stat.start_ticks != member->start_ticks) {
@@ -318,7 +318,7 @@ static int by_start(const void *a, const void *b)
     return (x->stat.pid > y->stat.pid) - (x->stat.pid < y->stat.pid);
 }
 
-static bool belongs(const struct tide_tree *tree, const struct tide_proc_stat *stat)
+static bool belongs(const struct tide_tree *tree, const struct tide_stat *stat)
 {
     if (stat->pid == tree->self_pid)
         return false;

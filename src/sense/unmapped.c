@@ -19,7 +19,7 @@ enum {
 
 static int64_t parent_of(const struct tide_tree *tree, int64_t pid)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     return tide_proc_read_stat(tree->proc_fd, pid, &stat) ? 0 : stat.parent_pid;
 }
 
@@ -43,7 +43,7 @@ static bool is_ours(const struct tide_tree *tree, int64_t pid)
  * that is new; one that has ended takes nothing. */
 static bool is_other(const struct tide_tree *tree, int64_t pid)
 {
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     if (pid <= 0)
         return true;
     if (is_ours(tree, pid) || tide_proc_read_stat(tree->proc_fd, pid, &stat))

@@ -5,6 +5,7 @@
  */
 #include "base/check.h"
 #include "base/units.h"
+#include "channel/birth.h"
 #include "sense/proc_parse.h"
 #include "sense/role.h"
 
@@ -39,8 +40,8 @@ static void check_status(const char *text, size_t len)
 
 static void check_stat(const char *text, size_t len)
 {
-    struct tide_proc_stat stat;
-    if (tide_proc_parse_stat(text, len, &stat) != 0)
+    struct tide_stat stat;
+    if (tide_stat_parse(text, len, &stat) != 0)
         return;
     TIDE_CHECK(stat.pid, >, 0);
     TIDE_CHECK(stat.parent_pid, >=, 0);

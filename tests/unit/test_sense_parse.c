@@ -1,6 +1,7 @@
 /*
  * test_sense_parse.c - the texts of /proc and cgroups, well-formed and not, and the roles made from them.
  */
+#include "channel/birth.h"
 #include "sense/proc_parse.h"
 #include "sense/role.h"
 
@@ -18,15 +19,15 @@
 
 #define STAT_TAIL " 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 1 1\n"
 
-static int parse_stat(const char *text, struct tide_proc_stat *stat)
+static int parse_stat(const char *text, struct tide_stat *stat)
 {
-    return tide_proc_parse_stat(text, strlen(text), stat);
+    return tide_stat_parse(text, strlen(text), stat);
 }
 
 static void a_name_with_parentheses_and_newlines_does_not_shift_the_fields(void **state)
 {
     (void)state;
-    struct tide_proc_stat stat;
+    struct tide_stat stat;
     assert_int_equal(parse_stat("77 (a) R 1 (b)\n) S 5" STAT_TAIL, &stat), 0);
     assert_int_equal(stat.pid, 77);
     assert_string_equal(stat.name, "a) R 1 (b)\n");
@@ -51,7 +52,7 @@ static void a_stat_that_is_cut_short_or_absurd_is_refused(void **state)
         "99999999999999999999 (x) S 1" STAT_TAIL,
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct tide_proc_stat stat = {.pid = 1234};
+        struct tide_stat stat = {.pid = 1234};
         assert_int_equal(parse_stat(bad[i], &stat), -1);
         assert_int_equal(stat.pid, 1234);
     }
@@ -64,8 +65,8 @@ static void the_stat_of_this_process_agrees_with_what_it_knows_of_itself(void **
     FILE *file = fopen("/proc/self/stat", "r");
     size_t len = fread(text, 1, sizeof text, file);
     fclose(file);
-    struct tide_proc_stat stat;
-    assert_int_equal(tide_proc_parse_stat(text, len, &stat), 0);
+    struct tide_stat stat;
+    assert_int_equal(tide_stat_parse(text, len, &stat), 0);
     assert_int_equal(stat.pid, getpid());
     assert_int_equal(stat.parent_pid, getppid());
     assert_true(stat.start_ticks > 0);
@@ -80,10 +81,10 @@ static void page_faults_of_children_tell_who_has_waited_for_one(void **state)
     } cases[] = {{0, 0, false}, {3, 0, true}, {0, 4, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
-        struct tide_proc_stat stat;
+        struct tide_stat stat;
         int len = snprintf(text, sizeof text, "7 (x) Z 1 7 7 0 -1 4 5 %d 6 %d 1 1 1 1 20 0 1 0 99",
                            cases[i].minor, cases[i].major);
-        assert_int_equal(tide_proc_parse_stat(text, (size_t)len, &stat), 0);
+        assert_int_equal(tide_stat_parse(text, (size_t)len, &stat), 0);
         assert_int_equal(stat.has_waited, cases[i].has_waited);
         assert_int_equal(stat.start_ticks, 99);
     }
