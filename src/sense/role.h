@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { TIDE_ROLE_MAX = 64 };
 
@@ -37,5 +38,11 @@ struct tide_role_input {
 char *tide_role_base(const char *name, const char *args, size_t args_len, char out[static TIDE_ROLE_MAX]);
 
 char *tide_role_of(const struct tide_role_input *input, char out[static TIDE_ROLE_MAX]);
+
+/* Which of the processes of a job one is, by the environment that its launcher gave it: variables as in
+ * /proc/PID/environ, each ended by a NUL; environment[len] is NUL too. torchrun, accelerate and DeepSpeed set
+ * RANK; Open MPI, MPICH and Slurm have variables of their own, and set them for a single process too, which
+ * is then no rank. TIDE_UNKNOWN when none of them is. */
+int64_t tide_rank_of(const char *environment, size_t len);
 
 #endif

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "sense/proc_read.h"
-#include "sense/rank.h"
 
 #include <errno.h>
 #include <fcntl.h>

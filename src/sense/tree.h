@@ -90,7 +90,7 @@ struct tide_member {
     char *args; /* owned: /proc/PID/cmdline as it is, args_len bytes and a NUL */
     size_t args_len;
     int64_t args_ns; /* when they were read */
-    int64_t rank;    /* see rank.h */
+    int64_t rank;    /* see role.h */
     char base[TIDE_ROLE_MAX];
     char role[TIDE_ROLE_MAX];
 

@@ -1,7 +1,7 @@
 /*
  * Which of a job's processes one is, by what launchers put into the environment.
  */
-#include "sense/rank.h"
+#include "sense/role.h"
 
 #include "record/record.h"
 
