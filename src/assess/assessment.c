@@ -1,6 +1,5 @@
 #include "assess/assessment_private.h"
 #include "assess/process_name.h"
-#include "base/map.h"
 #include "base/text.h"
 #include "judge/thresholds.h"
 
@@ -134,23 +133,32 @@ static void find_limit(struct tide_assessing *s)
 
 /* --- roles --------------------------------------------------------------------------------------------- */
 
+static int by_role(const void *a, const void *b, void *context)
+{
+    const struct tide_history *h = context;
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    int order = strcmp(h->processes[left].row.role, h->processes[right].row.role);
+    return order ? order : (left > right) - (left < right);
+}
+
 static int find_roles(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    struct tide_map known;
+    s->by_role = tide_arena_take(s->arena, h->process_count + 1, sizeof *s->by_role);
     s->role_of = tide_arena_take(s->arena, h->process_count + 1, sizeof *s->role_of);
-    int status = s->role_of ? 0 : tide_assessing_no_memory(s->err);
-    tide_map_init(&known, h->process_count + 1);
-    for (size_t i = 0; i < h->process_count && status == 0; i++) {
-        uint64_t key = tide_map_text_key(h->processes[i].row.role), number = s->role_count;
-        if (!tide_map_get(&known, key, &number)) {
-            status = tide_map_put(&known, key, number) ? tide_assessing_no_memory(s->err) : 0;
-            s->role_count++;
-        }
-        s->role_of[i] = (size_t)number;
+    if (!s->by_role || !s->role_of)
+        return tide_assessing_no_memory(s->err);
+    for (size_t i = 0; i < h->process_count; i++)
+        s->by_role[i] = i;
+    qsort_r(s->by_role, h->process_count, sizeof *s->by_role, by_role, (void *)h);
+    const char *before = NULL;
+    for (size_t i = 0; i < h->process_count; i++) {
+        const char *role = h->processes[s->by_role[i]].row.role;
+        s->role_count += !before || strcmp(role, before);
+        s->role_of[s->by_role[i]] = s->role_count - 1;
+        before = role;
     }
-    tide_map_release(&known);
-    return status;
+    return 0;
 }
 
 /* --- one series ---------------------------------------------------------------------------------------- */

@@ -30,7 +30,8 @@ struct tide_assessing {
     double *bucket_x;   /* NAN: before the first step */
     int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
     size_t buckets;
-    size_t *role_of; /* per process: the number of its role, from 0 in the order of first sight */
+    size_t *by_role; /* processes by role, those of one in the order of first sight */
+    size_t *role_of; /* per process: the number of its role, from 0 */
     size_t role_count;
     double tree_now; /* counted bytes at the end */
     double *rest;    /* per process: what is added to its private bytes in a sum (sums.c) */

@@ -14,7 +14,6 @@
 #include "judge/thresholds.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The processes of a sum, and what they hold at each look. */
@@ -203,17 +202,10 @@ static int judge_role(struct tide_assessing *s, struct sum *sum)
     return judge_sum(s, sum, j);
 }
 
-static int by_role(const void *a, const void *b, void *context)
-{
-    const struct tide_history *h = context;
-    size_t left = *(const size_t *)a, right = *(const size_t *)b;
-    int order = strcmp(h->processes[left].row.role, h->processes[right].row.role);
-    return order ? order : (left > right) - (left < right);
-}
-
 /* Rests of all processes, and the roles of several. */
-static int judge_roles(struct tide_assessing *s, const size_t *order, size_t count)
+static int judge_roles(struct tide_assessing *s)
 {
+    const size_t *order = s->by_role, count = s->h->process_count;
     for (size_t from = 0, to; from < count; from = to) {
         const char *role = s->h->processes[order[from]].row.role;
         for (to = from + 1; *role && to < count && !strcmp(s->h->processes[order[to]].row.role, role);)
@@ -232,17 +224,14 @@ static int judge_roles(struct tide_assessing *s, const size_t *order, size_t cou
 
 int tide_assessing_sums(struct tide_assessing *s)
 {
-    size_t count = s->h->process_count, *order = tide_arena_take(s->arena, count + 1, sizeof *order);
+    size_t count = s->h->process_count;
     s->rest = tide_arena_take(s->arena, count + 1, sizeof *s->rest);
-    if (!order || !s->rest)
+    if (!s->rest)
         return tide_assessing_no_memory(s->err);
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    qsort_r(order, count, sizeof *order, by_role, (void *)s->h);
-    if (judge_roles(s, order, count))
+    if (judge_roles(s))
         return -1;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    struct sum tree = {.members = order, .count = count};
+    struct sum tree = {.members = s->by_role, .count = count};
     if (count_members(s, &tree) || count_bytes(s, &tree))
         return -1;
     struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
