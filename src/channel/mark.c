@@ -17,7 +17,6 @@
 #include "channel/file.h"
 #include "channel/lane.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -83,27 +82,14 @@ static struct anchor *anchor_of_process(void)
     return none;
 }
 
-/* Blocks for the whole lane, so that no later write can fail. */
-static int allocate_lane(int fd)
-{
-    if (!fallocate(fd, 0, 0, TIDE_LANE_BYTES))
-        return 0;
-    if (errno != EOPNOTSUPP)
-        return -1;
-    static const char zeros[sizeof(struct tide_lane_slot)];
-    for (size_t at = 0; at < TIDE_LANE_BYTES; at += sizeof zeros)
-        if (pwrite(fd, zeros, sizeof zeros, (off_t)at) != (ssize_t)sizeof zeros)
-            return -1;
-    return 0;
-}
-
 static struct tide_lane_head *create_lane(struct tide_file_own *own, int place)
 {
     int fd = tide_file_create(own->places[place], own->name, TIDE_LANE_BYTES);
     if (fd < 0)
         return NULL;
     struct tide_lane_head *lane = NULL;
-    if (!allocate_lane(fd) && tide_file_may_take(own, place, 0))
+    /* Blocks for the whole lane, so that no later write can fail. */
+    if (!posix_fallocate(fd, 0, TIDE_LANE_BYTES) && tide_file_may_take(own, place, 0))
         lane = tide_file_map(fd, TIDE_LANE_BYTES, MAP_POPULATE);
     if (!lane)
         unlinkat(own->places[place], own->name, 0);
