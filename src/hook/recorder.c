@@ -9,12 +9,13 @@
 #include "hook/pyframes.h"
 #include "hook/latch.h"
 #include "hook/ledger.h"
-#include "hook/thread_stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
@@ -156,6 +157,68 @@ static void ask_stack(struct tide_local *local)
         pthread_attr_destroy(&attributes);
     }
     local->guard = UP;
+}
+
+/* Lines of /proc/self/maps begin with "START-END " in hexadecimal; one character after another. */
+struct scan {
+    uintptr_t number[2];
+    unsigned which; /* which number the next digit belongs to; 2: the rest of the line */
+};
+
+/* True when the character ends the numbers of a line that holds the address. */
+static bool scan_one(struct scan *scan, char c, uintptr_t address)
+{
+    if (c == '\n') {
+        *scan = (struct scan){{0, 0}, 0};
+    } else if (scan->which < 2) {
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                : 16;
+        if (digit < 16)
+            scan->number[scan->which] = scan->number[scan->which] << 4 | digit;
+        else if (++scan->which == 2)
+            return address >= scan->number[0] && address < scan->number[1];
+    }
+    return false;
+}
+
+/* By system calls of our own: those of the C library may be somebody else's by now, and are places where a
+ * thread can be cancelled. */
+static bool find_mapping(uintptr_t address, uintptr_t *ret_low, uintptr_t *ret_high)
+{
+    struct scan scan = {{0, 0}, 0};
+    char text[1024];
+    bool found = false;
+    long got, fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    while (!found && (got = syscall(SYS_read, fd, text, sizeof text)) > 0)
+        for (long i = 0; i < got && !found; i++)
+            found = scan_one(&scan, text[i], address);
+    syscall(SYS_close, fd);
+    if (found) {
+        *ret_low = scan.number[0];
+        *ret_high = scan.number[1];
+    }
+    return found;
+}
+
+/*
+ * The thread's stack, found without allocating and without a lock. The C library knows it, but allocates to
+ * say it. Where the program maps memory it may be an allocator that holds its own lock, and what the C
+ * library allocates would wait for that lock for ever. So the kernel is asked for the mapping that holds the
+ * stack pointer, and the C library only for where it put the thread's own data, which is at the stack's upper
+ * end. It takes as long as a process has mappings: 0.1 to 1 ms, once for a thread that maps before it
+ * allocates. Of a stack that the C library did not make for this thread (a coroutine's, the main thread's)
+ * nothing is known; an allocation may have more luck.
+ */
+static void find_stack(struct tide_local *local, uintptr_t here)
+{
+    uintptr_t low, high, own = (uintptr_t)pthread_self();
+    if (own <= here || !find_mapping(here, &low, &high) || own >= high)
+        return;
+    local->stack_low = low;
+    local->stack_high = own;
 }
 
 /* The stack that sp is on: the thread's own, or the alternative one of its signal handlers. Anything else (a
@@ -414,9 +477,8 @@ struct tide_heap_head *tide_recorder_enter(void)
     struct tide_heap_head *table = tide_ledger_table();
     if (!table)
         tide_recorder_leave();
-    else if (!local->stack_high && !tide_thread_stack_find((uintptr_t)__builtin_frame_address(0),
-                                                           &local->stack_low, &local->stack_high))
-        local->stack_low = local->stack_high = 0; /* an allocation may have more luck */
+    else if (!local->stack_high)
+        find_stack(local, (uintptr_t)__builtin_frame_address(0));
     return table;
 }
 
