@@ -173,21 +173,6 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
     return check_tables(reader, err);
 }
 
-static struct tide_reader *reader_alloc(const char *path)
-{
-    struct tide_reader *reader = calloc(1, sizeof *reader);
-
-    if (!reader)
-        return NULL;
-    for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
-        reader->counted[i] = INT64_MIN;
-    reader->name = strdup(TIDE_SHOWN(path, 256));
-    if (reader->name)
-        return reader;
-    free(reader);
-    return NULL;
-}
-
 void tide_reader_free(struct tide_reader *reader)
 {
     if (!reader)
@@ -200,12 +185,15 @@ void tide_reader_free(struct tide_reader *reader)
 
 int tide_reader_adopt(sqlite3 *db, const char *name, struct tide_reader **ret_reader, struct tide_err *err)
 {
-    struct tide_reader *reader = reader_alloc(name);
+    struct tide_reader *reader = calloc(1, sizeof *reader);
 
-    if (!reader) {
+    if (!reader || !(reader->name = strdup(TIDE_SHOWN(name, 256)))) {
+        free(reader);
         sqlite3_close(db);
         return tide_err_set(err, "not enough memory to read a recording");
     }
+    for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
+        reader->counted[i] = INT64_MIN;
     reader->db = db;
     if (lock_down(reader) != 0)
         explain(reader, err);
@@ -255,14 +243,6 @@ static bool read_head(const char *path, struct head *ret_head)
     return true;
 }
 
-/* Whether the file ends within a page, and no log says what was in it. SQLite would read zeros there. */
-static bool is_cut_off(const char *path, int64_t size)
-{
-    struct head head;
-
-    return read_head(path, &head) && size % head.page_bytes != 0 && !has_log(path);
-}
-
 static int refuse_to_open(const char *path, int error, struct tide_err *err)
 {
     tide_err_set(err, "cannot open '%s': %s", TIDE_SHOWN(path, 256),
@@ -270,10 +250,13 @@ static int refuse_to_open(const char *path, int error, struct tide_err *err)
     return error == ENOENT ? suggest_recording(err) : -1;
 }
 
-/* Refuses what SQLite would only say "unable to open" about, or take for an empty database. */
-static int check_file(const char *path, struct tide_err *err)
+/* Refuses what SQLite would only say "unable to open" about, or take for an empty database. *ret_finished:
+ * nobody writes to it any more. One that is not in WAL mode is being made at this moment, or was copied by
+ * other means: it needs no care. */
+static int check_file(const char *path, bool *ret_finished, struct tide_err *err)
 {
     struct stat status;
+    struct head head;
 
     const char *shown = TIDE_SHOWN(path, 256);
     if (stat(path, &status) != 0)
@@ -288,9 +271,12 @@ static int check_file(const char *path, struct tide_err *err)
     }
     if (access(path, R_OK) != 0)
         return refuse_to_open(path, errno, err);
-    if (is_cut_off(path, status.st_size))
+    bool alone = read_head(path, &head) && !has_log(path);
+    /* It ends within a page, and no log says what was in it: SQLite would read zeros there. */
+    if (alone && status.st_size % head.page_bytes != 0)
         return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes", shown,
                             (long long)status.st_size);
+    *ret_finished = alone && head.wal;
     return 0;
 }
 
@@ -330,13 +316,10 @@ static int open_path(const char *path, const char *query, struct tide_reader **r
 
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err)
 {
-    struct head head;
+    bool finished;
 
-    if (check_file(path, err) != 0)
+    if (check_file(path, &finished, err) != 0)
         return -1;
-    /* One that is not in WAL mode is being made at this moment, or was copied by other means: it needs no
-     * care. */
-    bool finished = read_head(path, &head) && head.wal && !has_log(path);
     return open_path(path, finished ? "?mode=ro&immutable=1" : "?mode=ro", ret_reader, err);
 }
 
