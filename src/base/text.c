@@ -2,17 +2,33 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <utf8proc.h>
 
 size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune)
 {
-    utf8proc_int32_t rune;
-    utf8proc_ssize_t taken = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)len, &rune);
-    if (taken <= 0)
+    const unsigned char *p = (const unsigned char *)text;
+    if (len == 0)
+        return 0;
+    unsigned rune = p[0];
+    size_t need = rune < 0x80                    ? 1
+                  : rune >= 0xc2 && rune <= 0xdf ? 2
+                  : (rune & 0xf0) == 0xe0        ? 3
+                  : rune >= 0xf0 && rune <= 0xf4 ? 4
+                                                 : 0;
+    if (need == 0 || need > len)
+        return 0;
+    static const unsigned char lead_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    static const unsigned smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    rune &= lead_mask[need];
+    for (size_t i = 1; i < need; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        rune = rune << 6 | (p[i] & 0x3f);
+    }
+    if (rune < smallest[need] || rune > 0x10ffff || (rune >= 0xd800 && rune <= 0xdfff))
         return 0;
     if (ret_rune)
-        *ret_rune = (unsigned)rune;
-    return (size_t)taken;
+        *ret_rune = rune;
+    return need;
 }
 
 bool tide_text_is_unsafe(unsigned rune)
