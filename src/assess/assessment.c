@@ -480,9 +480,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     size_t count;
-    bool as_read = p->shares.alone && !own_pages;
-    struct tide_level *levels =
-        as_read ? levels_as_read(s->scratch, p, &count) : levels_of(s->scratch, p, own_pages, &count);
+    struct tide_level *levels = p->shares.alone && !own_pages ? levels_as_read(s->scratch, p, &count)
+                                                              : levels_of(s->scratch, p, own_pages, &count);
     if (!levels)
         return tide_assessing_no_memory(s->err);
     /* The last look may be at one that gives back its memory as it ends. */
@@ -496,7 +495,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .python = tide_process_is_python(p),
                             .limit_bytes = tide_assessing_limit(s, now)};
     size_t before = s->a->count;
-    int status = tide_assessing_levels(s, levels, count, p->row.began_ns, ended, as_read, j);
+    int status =
+        tide_assessing_levels(s, levels, count, p->row.began_ns, ended, p->shares.alone || own_pages, j);
     tide_arena_rewind(s->scratch, mark);
     if (s->a->count > before)
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
@@ -505,6 +505,17 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     if (status == 0 && s->a->count > before)
         tide_assessing_asked(s, p, &s->a->judged[before]);
     return status;
+}
+
+/* Whether its own pages were read often enough, where there is an axis, to be judged. */
+static bool has_own_pages(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    size_t read = 0;
+    for (size_t i = 0; i < p->smaps_count; i++) {
+        size_t b = bucket_at(s, p->smaps[i].t_ns);
+        read += b < s->buckets && isfinite(s->bucket_x[b]);
+    }
+    return read >= LEAST_SMAPS;
 }
 
 double tide_assess_own_share(const struct tide_history_process *p)
@@ -585,7 +596,7 @@ static int judge_processes(struct tide_assessing *s)
             return -1;
         bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);
         bool forked = tide_history_process(h, order[i]->row.parent) != NULL;
-        if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
+        if (!leaks && forked && has_own_pages(s, order[i]) && judge_process(s, order[i], true))
             return -1;
     }
     return 0;
