@@ -170,6 +170,7 @@ def main(items: int) -> None:
     options = parser.parse_args()
     random.seed(2)
     torch.manual_seed(2)
+    torch.set_num_threads(2)  # so small a model has no work for more, which would only wait for each other
     data, validation, model = Photographs(options.items, options.fix == "per-use"), Validation(), Model()
     for _ in range(0 if options.fix == "workers" else HELPERS):
         multiprocessing.get_context("fork").Process(target=compile_worker, daemon=True).start()
