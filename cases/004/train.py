@@ -155,6 +155,7 @@ def main() -> None:
     options = parser.parse_args()
     keep_memory()
     torch.manual_seed(4)
+    torch.set_num_threads(2)  # so small a model has no work for more, which would only wait for each other
     trainer = Trainer(options.fix)
     with tidemark.torch.GraphCounter() as graphs:
         for step in range(1, options.steps + 1):
