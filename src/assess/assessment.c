@@ -507,15 +507,24 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     return status;
 }
 
-/* Whether its own pages were read often enough, where there is an axis, to be judged. */
-static bool has_own_pages(const struct tide_assessing *s, const struct tide_history_process *p)
+/*
+ * A process that was forked may copy pages of its parent's, which RSS does not show. Its own pages are judged
+ * if they were read often enough where there is an axis; what a few readings leave undecided says nothing.
+ */
+static int judge_own_pages(struct tide_assessing *s, const struct tide_history_process *p)
 {
-    size_t read = 0;
+    size_t read = 0, before = s->a->count;
     for (size_t i = 0; i < p->smaps_count; i++) {
         size_t b = bucket_at(s, p->smaps[i].t_ns);
         read += b < s->buckets && isfinite(s->bucket_x[b]);
     }
-    return read >= LEAST_SMAPS;
+    if (read < LEAST_SMAPS || !tide_history_process(s->h, p->row.parent))
+        return 0;
+    int status = judge_process(s, p, true);
+    if (read < TIDE_SHORT_MOMENTS && s->a->count > before &&
+        s->a->judged[before].verdict.kind == TIDE_UNDECIDED)
+        s->a->count = before;
+    return status;
 }
 
 double tide_assess_own_share(const struct tide_history_process *p)
@@ -595,8 +604,7 @@ static int judge_processes(struct tide_assessing *s)
         if (judge_process(s, order[i], false))
             return -1;
         bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);
-        bool forked = tide_history_process(h, order[i]->row.parent) != NULL;
-        if (!leaks && forked && has_own_pages(s, order[i]) && judge_process(s, order[i], true))
+        if (!leaks && judge_own_pages(s, order[i]))
             return -1;
     }
     return 0;
