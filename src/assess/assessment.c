@@ -1,5 +1,6 @@
 #include "assess/assessment_private.h"
 #include "assess/process_name.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "judge/thresholds.h"
 
@@ -110,25 +111,35 @@ static int find_bucket_phases(struct tide_assessing *s)
 
 /* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
  * are not the tree's. */
-static void find_limit(struct tide_assessing *s)
+static int find_limit(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_assessment *a = s->a;
+    struct tide_map last;
     a->limit_bytes = NAN;
     if (isfinite(s->options->limit_bytes)) {
         a->limit_bytes = s->options->limit_bytes;
         snprintf(a->limit_name, sizeof a->limit_name, "--limit");
-        return;
+        return 0;
     }
-    for (size_t i = 0; i < h->limit_count; i++) {
+    int status = 0;
+    tide_map_init(&last, h->limit_count + 1);
+    for (size_t i = 0; i < h->limit_count && status == 0; i++)
+        status = tide_map_put(&last, tide_map_text_key(h->limits[i].name), i)
+                     ? tide_assessing_no_memory(s->err)
+                     : 0;
+    for (size_t i = 0; i < h->limit_count && status == 0; i++) {
         const struct tide_limit *l = &h->limits[i];
+        uint64_t newest = i;
+        tide_map_get(&last, tide_map_text_key(l->name), &newest);
         bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
-        if (of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes ||
-            tide_history_limit_is_replaced(h, i, INT64_MAX))
+        if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
         tide_text_shown(l->name, a->limit_name, sizeof a->limit_name);
     }
+    tide_map_release(&last);
+    return status;
 }
 
 /* --- roles --------------------------------------------------------------------------------------------- */
@@ -662,7 +673,8 @@ static int assess(struct tide_assessing *s)
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);
-    find_limit(s);
+    if (find_limit(s))
+        return -1;
     const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
     for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
         last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* the looks after everyone had ended say nothing */

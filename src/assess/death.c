@@ -90,8 +90,17 @@ static const struct tide_history_process *killed_by_signal(const struct tide_his
     return largest_ended(h, ended - near_ns(h), ended, h->exit_signal == TIDE_UNKNOWN);
 }
 
-/* The limit of a cgroup that memory came to, if there is one. What the last look says of it counts for
+/* Whether a limit was replaced, or lifted, well before a time. What the last look says of it counts for
  * nothing: a process that dies leaves its group. */
+static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns)
+{
+    for (size_t i = limit + 1; i < h->limit_count && h->limits[i].t_ns < t_ns; i++)
+        if (strcmp(h->limits[i].name, h->limits[limit].name) == 0)
+            return true;
+    return false;
+}
+
+/* The limit of a cgroup that memory came to, if there is one. */
 static void find_limit(const struct tide_history *h, struct tide_death *d)
 {
     int64_t from = d->t_ns - near_ns(h);
@@ -102,7 +111,7 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
     for (size_t i = 0; i < h->limit_count && h->limits[i].t_ns <= d->t_ns; i++) {
         const struct tide_limit *l = &h->limits[i];
         if (strncmp(l->name, "cgroup ", 7) != 0 || l->bytes <= 0 || most < at_the_limit * (double)l->bytes ||
-            tide_history_limit_is_replaced(h, i, from))
+            is_replaced(h, i, from))
             continue;
         d->limit_bytes = (double)l->bytes;
         tide_text_shown(l->name, d->limit_name, sizeof d->limit_name);

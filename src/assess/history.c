@@ -699,15 +699,6 @@ char *tide_history_name(const struct tide_history *history, int32_t name, char *
     return tide_text_shown(text, out, size);
 }
 
-bool tide_history_limit_is_replaced(const struct tide_history *history, size_t limit, int64_t t_ns)
-{
-    const struct tide_limit *limits = history->limits;
-    for (size_t i = limit + 1; i < history->limit_count && limits[i].t_ns < t_ns; i++)
-        if (strcmp(limits[i].name, limits[limit].name) == 0)
-            return true;
-    return false;
-}
-
 size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns)
 {
     size_t low = 0, high = count;

@@ -185,9 +185,6 @@ const struct tide_heap_status *tide_history_heap_status(const struct tide_histor
 /* Whether the hook records in that state, if perhaps without Python frames or devices. */
 bool tide_heap_is_seen(const struct tide_heap_status *status);
 
-/* Whether a limit was replaced, or lifted, before a time. */
-bool tide_history_limit_is_replaced(const struct tide_history *history, size_t limit, int64_t t_ns);
-
 /* A name of a phase or gauge, escaped; "" for -1. Returns out. */
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
 

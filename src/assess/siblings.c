@@ -1,11 +1,39 @@
 /*
  * siblings.c - the numbers of processes among their like: "worker 3" is the fourth that its parent had at
- * once. Processes are sorted so that siblings lie together, in the order in which they came.
+ * once. Processes are sorted so that siblings lie together, in the order in which they
+ * came; the ends of those that are still there are a heap with the earliest on top.
  */
 #include "assess/history_private.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+struct ends {
+    int64_t *ns;
+    size_t count;
+};
+
+static void push(struct ends *ends, int64_t ns)
+{
+    size_t at = ends->count++;
+    for (; at > 0 && ends->ns[(at - 1) / 2] > ns; at = (at - 1) / 2)
+        ends->ns[at] = ends->ns[(at - 1) / 2];
+    ends->ns[at] = ns;
+}
+
+static void pop(struct ends *ends)
+{
+    int64_t last = ends->ns[--ends->count];
+    size_t at = 0;
+    for (size_t below = 1; below < ends->count; below = 2 * at + 1) {
+        below += below + 1 < ends->count && ends->ns[below + 1] < ends->ns[below];
+        if (last <= ends->ns[below])
+            break;
+        ends->ns[at] = ends->ns[below];
+        at = below;
+    }
+    ends->ns[at] = last;
+}
 
 static int by_parent_and_role(const struct tide_process *a, const struct tide_process *b)
 {
@@ -22,20 +50,17 @@ static int by_family(const void *left, const void *right)
     return order ? order : a < b ? -1 : a > b;
 }
 
-/* Of `count` siblings. ends: room for when each of those that are still there will be gone. */
-static void number_family(struct tide_history_process **family, size_t count, int64_t *ends)
+/* Of `count` siblings. */
+static void number_family(struct tide_history_process **family, size_t count, struct ends *ends)
 {
     bool alone = count == 1 || family[0]->row.parent <= 0;
-    size_t there = 0;
+    ends->count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct tide_process *row = &family[i]->row;
-        size_t kept = 0;
-        for (size_t k = 0; k < there; k++)
-            if (ends[k] > row->began_ns)
-                ends[kept++] = ends[k];
-        family[i]->number = alone ? -1 : (int64_t)kept;
-        ends[kept] = row->ended_ns == TIDE_UNKNOWN ? INT64_MAX : row->ended_ns;
-        there = kept + 1;
+        while (ends->count > 0 && ends->ns[0] <= row->began_ns)
+            pop(ends);
+        family[i]->number = alone ? -1 : (int64_t)ends->count;
+        push(ends, row->ended_ns == TIDE_UNKNOWN ? INT64_MAX : row->ended_ns);
     }
 }
 
@@ -43,8 +68,8 @@ int tide_siblings_number(struct tide_history *history, struct tide_err *err)
 {
     size_t count = history->process_count;
     struct tide_history_process **sorted = malloc((count + 1) * sizeof *sorted);
-    int64_t *ends = malloc((count + 1) * sizeof *ends);
-    int bad = !sorted || !ends;
+    struct ends ends = {.ns = malloc((count + 1) * sizeof *ends.ns)};
+    int bad = !sorted || !ends.ns;
     if (bad)
         tide_err_set(err, "not enough memory for the names of %zu processes", count);
     for (size_t i = 0; i < count && !bad; i++)
@@ -54,9 +79,9 @@ int tide_siblings_number(struct tide_history *history, struct tide_err *err)
     for (size_t i = 0, end; i < count && !bad; i = end) {
         for (end = i + 1; end < count && !by_parent_and_role(&sorted[i]->row, &sorted[end]->row); end++)
             ;
-        number_family(sorted + i, end - i, ends);
+        number_family(sorted + i, end - i, &ends);
     }
     free(sorted);
-    free(ends);
+    free(ends.ns);
     return bad ? -1 : 0;
 }

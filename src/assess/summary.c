@@ -238,23 +238,62 @@ static int make_rows(struct tide_summary *summary, struct tide_arena *arena)
 
 /* --- phases -------------------------------------------------------------------------------------------- */
 
-static void add_phase(const struct tide_history *history, struct tide_summary_phase *phase, int64_t begin_ns,
+/* Largest counted_bytes of any stretch of ticks, in logarithmic time: a complete binary tree over the ticks.
+ */
+struct levels {
+    const struct tide_history *history;
+    int64_t *largest; /* [1] of all; children of i are 2i and 2i + 1; leaves from `leaves` on */
+    size_t leaves;
+};
+
+static int levels_make(const struct tide_history *history, struct tide_arena *arena, struct levels *ret)
+{
+    size_t leaves = history->tick_count ? history->tick_count : 1;
+    int64_t *largest = tide_arena_take(arena, 2 * leaves, sizeof *largest);
+
+    if (!largest)
+        return -1;
+    for (size_t i = 0; i < history->tick_count; i++)
+        largest[leaves + i] = history->ticks[i].counted_bytes;
+    for (size_t i = leaves - 1; i >= 1; i--)
+        largest[i] = largest[2 * i] > largest[2 * i + 1] ? largest[2 * i] : largest[2 * i + 1];
+    *ret = (struct levels){history, largest, leaves};
+    return 0;
+}
+
+static int64_t levels_peak(const struct levels *levels, int64_t begin_ns, int64_t end_ns)
+{
+    size_t low = tide_history_tick_from(levels->history, begin_ns) + levels->leaves;
+    size_t high = tide_history_tick_from(levels->history, end_ns + 1) + levels->leaves;
+    int64_t peak = TIDE_UNKNOWN;
+
+    for (; low < high; low /= 2, high /= 2) {
+        if (low % 2) {
+            peak = levels->largest[low] > peak ? levels->largest[low] : peak;
+            low++;
+        }
+        if (high % 2) {
+            high--;
+            peak = levels->largest[high] > peak ? levels->largest[high] : peak;
+        }
+    }
+    return peak;
+}
+
+static void add_phase(const struct levels *levels, struct tide_summary_phase *phase, int64_t begin_ns,
                       int64_t end_ns)
 {
-    int64_t lasted = end_ns - begin_ns, peak = TIDE_UNKNOWN;
-    size_t before = tide_history_tick_from(history, begin_ns + 1);
+    int64_t lasted = end_ns - begin_ns, peak = levels_peak(levels, begin_ns, end_ns);
+    size_t before = tide_history_tick_from(levels->history, begin_ns + 1);
 
     phase->total_ns += lasted;
     phase->longest_ns = lasted > phase->longest_ns ? lasted : phase->longest_ns;
-    for (size_t i = tide_history_tick_from(history, begin_ns);
-         i < history->tick_count && history->ticks[i].t_ns <= end_ns; i++)
-        peak = history->ticks[i].counted_bytes > peak ? history->ticks[i].counted_bytes : peak;
     if (peak == TIDE_UNKNOWN)
         return;
     phase->peak_bytes = peak > phase->peak_bytes ? peak : phase->peak_bytes;
-    if (before == 0 || history->ticks[before - 1].counted_bytes == TIDE_UNKNOWN)
+    if (before == 0 || levels->history->ticks[before - 1].counted_bytes == TIDE_UNKNOWN)
         return;
-    int64_t rise = peak - history->ticks[before - 1].counted_bytes;
+    int64_t rise = peak - levels->history->ticks[before - 1].counted_bytes;
     if (rise > phase->rise_bytes || phase->rise_bytes == TIDE_UNKNOWN)
         phase->rise_bytes = rise > 0 ? rise : 0;
 }
@@ -263,8 +302,9 @@ static int make_phases(struct tide_summary *summary, struct tide_arena *arena)
 {
     const struct tide_history *history = summary->history;
     struct tide_summary_phase *by_name = tide_arena_take(arena, history->name_count + 1, sizeof *by_name);
+    struct levels levels;
 
-    if (!by_name || tide_phases_find(history, arena, &summary->told))
+    if (!by_name || tide_phases_find(history, arena, &summary->told) || levels_make(history, arena, &levels))
         return -1;
     for (size_t i = 0; i < history->name_count; i++)
         by_name[i] = (struct tide_summary_phase){
@@ -274,7 +314,7 @@ static int make_phases(struct tide_summary *summary, struct tide_arena *arena)
         int64_t last_ns = summary->last_ns > phase->from_ns ? summary->last_ns : phase->from_ns;
         by_name[phase->name].count++;
         by_name[phase->name].unfinished += !phase->ended;
-        add_phase(history, &by_name[phase->name], phase->from_ns,
+        add_phase(&levels, &by_name[phase->name], phase->from_ns,
                   phase->to_ns == INT64_MAX ? last_ns : phase->to_ns);
     }
     summary->phases = by_name;
