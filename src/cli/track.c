@@ -79,17 +79,22 @@ static void read_file(struct tide_tracker *t)
     }
 }
 
+static void collect_output(struct tide_tracker *t)
+{
+    if (t->words && t->relay)
+        tide_relay_collect(t->relay, on_output, t);
+    if (t->words && t->file_fd >= 0)
+        read_file(t);
+}
+
 static void take_marks(struct tide_tracker *t, bool last)
 {
     struct tide_err err;
     if (t->channel && tide_channel_drain(t->channel, on_channel_event, t, &t->marks, &err))
         tide_tracker_trouble(t, &err);
+    collect_output(t);
     if (!t->words)
         return;
-    if (t->relay)
-        tide_relay_collect(t->relay, on_output, t);
-    if (t->file_fd >= 0)
-        read_file(t);
     if (last)
         tide_stepwords_end(t->words);
     struct tide_stepwords_found found[2 * TIDE_STEPWORDS_TAKE];
@@ -173,12 +178,14 @@ static void tick(struct tide_tracker *t, int64_t now)
 {
     struct tide_err err;
     int64_t began = tide_clock_thread_ns();
+    collect_output(t); /* what a process printed last came before the end that the look finds */
+    int64_t collected_ns = tide_clock_thread_ns() - began;
     if (t->heap)
         tide_heap_sense_hooks(t->heap, t->sense);
     if (tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &err))
         tide_tracker_trouble(t, &err);
     /* Reads of PSS have a budget of their own; waiting for a busy processor costs nobody anything. */
-    int64_t look_ns = tide_clock_thread_ns() - began;
+    int64_t look_ns = tide_clock_thread_ns() - began - collected_ns;
     int64_t saved_ns = look_ns > t->view.cost_ns ? look_ns - t->view.cost_ns : 0;
     t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
     take_marks(t, false);

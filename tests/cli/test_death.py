@@ -121,6 +121,25 @@ def test_the_last_step_is_read_after_the_end(tidemark, tmp_path, worker_ends, st
     assert f"at step {step}" in first_line(tidemark, r.close())
 
 
+def test_the_last_step_counts_where_workers_live_on(binary, tmp_path):
+    """What goes to a file is read at a look: steps printed since the last one came before the end that it finds."""
+    (tmp_path / "p.py").write_text("""
+import os, signal, time
+if os.fork() == 0:
+    time.sleep(3)
+    os._exit(0)
+for step in range(38):
+    print("step", step, flush=True)
+    time.sleep(0.02)
+os.kill(os.getpid(), signal.SIGKILL)
+""")
+    with open(tmp_path / "out", "w") as out:
+        done = subprocess.run([binary, "run", "-i", "1s", "-o", "a.tide", "--", "/usr/bin/python3", "p.py"],
+                              cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 137
+    assert re.match(r"tidemark: KILLED by SIGKILL: p\.py\[\d+\].*, at step 37$", done.stderr.splitlines()[0])
+
+
 def test_a_run_that_ended_well_has_no_death_and_no_future(tidemark, tmp_path):
     path = leaking(tmp_path, 0, limit=900 * MIB)
     got = tidemark("judge", path)
