@@ -196,7 +196,8 @@ static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
     c->samples = samples_of(g, c, c->bytes);
     find_container(g, c);
     bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
-    if (has_end && c->samples < SAMPLES_LEAST && !stops_with_process(g, c))
+    double told = c->arenas ? c->blocks : c->samples; /* which line needs the next arena is as much chance */
+    if (has_end && told < SAMPLES_LEAST && !stops_with_process(g, c))
         c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
     c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
     if (c->on.verdict.kind != TIDE_LEAK)
