@@ -186,8 +186,9 @@ static double samples_of(const struct tide_assessing *s, int64_t process, bool t
         const struct tide_history_site *site = &s->h->sites[i];
         bool is_one = tensors ? site->kind == TIDE_SITE_TENSOR && (process <= 0 || site->process == process)
                               : !tide_site_is_on_device(site) && site->process == process;
-        const struct tide_history_site_point *last = tide_moment_point(site, to_ns);
-        if (site->id == 0 || !is_one || !last)
+        const struct tide_history_site_point *last =
+            site->id != 0 && is_one ? tide_moment_point(site, to_ns) : NULL;
+        if (!last)
             continue;
         any = true;
         every = fmax(every, tide_moment_interval(s->h, site->process));

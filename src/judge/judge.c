@@ -347,9 +347,13 @@ static void fill_ends(struct tide_judging *j)
         v->peak = fmax(v->peak, j->moments.high[i]);
     v->start_x = j->x[j->start];
     bool fitted = tide_judging_points(j) >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
-    v->floor_first = fitted ? tide_fit_value(&j->best, 0) : j->y[j->start];
+    /* A level is said as one where more than a few pages lie between the ends of the shape that is nearest
+     * to how it wanders. */
+    bool wide = fabs(tide_fit_value(&j->best, 1) - tide_fit_value(&j->best, 0)) > TIDE_LEAK_LEAST;
+    const struct tide_fit *said = v->kind == TIDE_FLAT && wide ? &j->fits[TIDE_MODEL_FLAT] : &j->best;
+    v->floor_first = fitted ? tide_fit_value(said, 0) : j->y[j->start];
     v->floor_last =
-        fitted ? tide_fit_value(&j->best, (v->x_last - v->start_x) / tide_judging_span(j)) : j->y[j->n - 1];
+        fitted ? tide_fit_value(said, (v->x_last - v->start_x) / tide_judging_span(j)) : j->y[j->n - 1];
     if (v->shape == TIDE_SHAPE_STAIRCASE)
         v->floor_last = j->y[j->n - 1];
     v->floor_last = fmin(v->floor_last, v->peak); /* whatever goes on behind the last window of the floor */

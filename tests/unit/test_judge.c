@@ -316,6 +316,19 @@ static void order_and_repetition_do_not_matter(void **state)
     assert_true(fabs(forward.slope - backward.slope) < 1e-6 * forward.slope);
 }
 
+/* The shape that is nearest to memory that is given back after long rises, and is not believed. */
+static void a_sawtooth_has_one_level(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        xs[i] = (double)i;
+        ys[i] = 1e7 + 7e5 * (double)(i % 130);
+    }
+    struct tide_verdict v = judge(input_of(200));
+    assert_true(v.kind == TIDE_FLAT || v.kind == TIDE_SPIKES);
+    assert_true(v.floor_first == v.floor_last && v.growth_bytes == 0);
+}
+
 /* A worker of a data loader, a small server: surely rising, a page at a time, and nobody's leak. */
 static void a_rise_that_does_not_matter_is_flat(void **state)
 {
@@ -697,6 +710,7 @@ int main(void)
         cmocka_unit_test(memory_that_falls_is_no_leak),
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
+        cmocka_unit_test(a_sawtooth_has_one_level),
         cmocka_unit_test(a_rise_that_does_not_matter_is_flat),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
