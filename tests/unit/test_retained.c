@@ -251,6 +251,27 @@ static void what_is_freed_at_the_end_was_held(void **state)
     tide_assessment_free(a);
 }
 
+/* A sample now and then, of what rises evenly. */
+static void a_share_that_few_samples_tell_has_its_interval(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "train", "train");
+    see_samples(&m, id, 512 * 1024);
+    for (int64_t i = 0; i < 100; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 10 * MIB + i * 40 * 1024);
+        sample(&m, id, 10 * MIB + i * 40 * 1024);
+        hold_in_all(&m, id, 4 * MIB + i / 22 * 512 * 1024, 100 * 1024);
+    }
+    end_process(&m, id, 7, 0, "train", "train", 0);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_non_null(strstr(text, "% of that (95 % interval "));
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +285,7 @@ int main(void)
         cmocka_unit_test(what_is_held_behind_the_last_step_is_not_held_now),
         cmocka_unit_test(what_one_step_held_is_not_said_of_each),
         cmocka_unit_test(what_is_freed_at_the_end_was_held),
+        cmocka_unit_test(a_share_that_few_samples_tell_has_its_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

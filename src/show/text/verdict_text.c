@@ -270,8 +270,14 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
         return;
     }
     if (!r->live_is_flat) {
+        const double known = 20; /* percent: a share that is known worse has its interval beside it */
+        double growth = j->verdict.growth_bytes, length = j->verdict.x_last - j->verdict.start_x;
+        double low = fmax(100 * r->live_low * length / growth, 0),
+               high = fmin(100 * r->live_high * length / growth, 100);
         tide_buf_format(b, "what the program holds grew by %s, %.0f %% of that", TIDE_SIZE(r->live_growth),
-                        100 * r->live_growth / j->verdict.growth_bytes);
+                        100 * r->live_growth / growth);
+        if (high - low > known)
+            tide_buf_format(b, " (95 %% interval %.0f..%.0f)", low, high);
         if (j->kept.free_bytes > 0)
             tide_buf_format(b, "; malloc keeps %s free beside it", TIDE_SIZE(j->kept.free_bytes));
         return;
