@@ -19,26 +19,31 @@ static double quantile(const struct tide_judge_input *live, double from, double 
     return value;
 }
 
-/* In how many of the places between two x that many bytes are reached, as a share, and where last. */
-static double share_above(const struct tide_judge_input *live, double from, double to, double bytes,
-                          double *ret_last)
+/* How often live bytes reach `bytes` between two x: the share of places where they do, the last such place,
+ * and how many times they rise to it. */
+struct reached {
+    double share, last_x;
+    size_t times;
+};
+
+static struct reached find_reached(const struct tide_judge_input *live, double from, double to, double bytes)
 {
+    struct reached r = {.last_x = NAN};
     size_t places = 0, above = 0;
     double x = NAN;
     bool is_above = false;
     for (size_t i = 0; i < live->count; i++) {
         if (live->x[i] < from || live->x[i] > to)
             continue;
-        is_above = is_above && live->x[i] == x;
         places += live->x[i] != x;
         x = live->x[i];
-        if (is_above || live->bytes[i] < bytes)
-            continue;
-        is_above = true;
-        above++;
-        *ret_last = x;
+        r.times += !is_above && live->bytes[i] >= bytes;
+        is_above = live->bytes[i] >= bytes;
+        above += is_above && r.last_x != x;
+        r.last_x = is_above ? x : r.last_x;
     }
-    return (double)above / (double)places;
+    r.share = (double)above / (double)places;
+    return r;
 }
 
 /* Also one beside which it is not decided what memory does. */
@@ -68,7 +73,7 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     int known = tide_judge_drift(&input->live, v->start_x, scratch, &live, err);
     if (known <= 0)
         return known;
-    double late = v->start_x + TIDE_LATELY * length;
+    double late = v->start_x + TIDE_LATELY * length, before = before_rise(v);
     /* What is live in the last third is its lower quartile: its floor would be low by the noise of sampling,
      * its median high where work in progress lasts for half of the time. */
     double usual = quantile(&input->live, late, INFINITY, 0.25, scratch);
@@ -76,20 +81,25 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     if (isnan(usual) || isnan(crest))
         return 0;
     double most = fmax(live.slope_high * length, live.growth_bytes);
-    struct tide_retention r = {
-        .live_per_x = live.slope,
-        .live_low = live.slope_low,
-        .live_high = live.slope_high,
-        .live_growth = live.growth_bytes,
-        .live_bytes = usual,
-        .not_live_bytes = v->floor_last - usual,
-        .before_x = before_rise(v),
-        .crest_first = quantile(&input->live, v->start_x, before_rise(v), TIDE_RETENTION_CREST, scratch),
-        .crest_last = crest,
-        .crest_x = NAN,
-        .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
-    r.crest_share = share_above(&input->live, late, input->until_x, (r.crest_first + crest) / 2, &r.crest_x);
-    r.crest_rises = r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
+    struct tide_retention r = {.live_per_x = live.slope,
+                               .live_low = live.slope_low,
+                               .live_high = live.slope_high,
+                               .live_growth = live.growth_bytes,
+                               .live_bytes = usual,
+                               .not_live_bytes = v->floor_last - usual,
+                               .before_x = before,
+                               .crest_first =
+                                   quantile(&input->live, v->start_x, before, TIDE_RETENTION_CREST, scratch),
+                               .crest_last = crest,
+                               .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    if (v->kind == TIDE_LEAK)
+        r.crest_first =
+            fmax(r.crest_first, quantile(&input->live, before, late, TIDE_RETENTION_CREST, scratch));
+    struct reached high = find_reached(&input->live, late, input->until_x, (r.crest_first + crest) / 2);
+    bool once = v->kind == TIDE_LEAK && v->shape == TIDE_SHAPE_LINEAR && high.times < 2;
+    r.crest_share = high.share;
+    r.crest_x = high.last_x;
+    r.crest_rises = !once && r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
     bool level = fmax(live.slope * length, live.growth_bytes) <= TIDE_RETENTION_LIVE * growth;
     r.freed_again =
         r.crest_rises && (r.live_is_flat || (level && r.crest_last - r.crest_first >= growth / 2));

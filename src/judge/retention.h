@@ -9,10 +9,12 @@
  * Four things must hold. Live bytes explain next to nothing of the growth: neither a line through their
  * floor, at the upper end of its 95 % interval, nor the shape that fits it best rises by more than
  * TIDE_RETENTION_LIVE of it. Nor does the 95th percentile of live bytes rise by more: a step that needs more
- * than before, and frees it each time, has an allocator that keeps what will be asked for again. There is at
- * least as much memory that is not live as has grown: else pages that were held from the beginning were only
- * touched late. And what the allocator keeps free grew by TIDE_RETENTION_KEPT of the growth, where that is
- * known: else the memory is neither live nor free, and comes from where nobody looked.
+ * than before, and frees it each time, has an allocator that keeps what will be asked for again. A leak has
+ * not stopped, so this percentile must rise past that of the middle third; and a single rise for a while
+ * cannot make memory rise on a line. There is at least as much memory that is not live as has grown: else
+ * pages that were held from the beginning were only touched late. And what the allocator keeps free grew by
+ * TIDE_RETENTION_KEPT of the growth, where that is known: else the memory is neither live nor free, and comes
+ * from where nobody looked.
  */
 #ifndef TIDE_RETENTION_H
 #define TIDE_RETENTION_H
@@ -34,7 +36,8 @@ struct tide_retention {
     double live_growth;                     /* over that stretch, of the shape that fits it best */
     double live_bytes;                      /* what is live, in the last third of the run */
     double not_live_bytes;                  /* floor of the process's memory less that */
-    double crest_first, crest_last; /* what is live at the most, before the rise and in the last third */
+    double crest_first, crest_last; /* what is live at the most before the rise (of a leak: before the last
+                                       third), and in the last third */
     double before_x;                /* up to where it was before the rise */
     double crest_share;             /* of the places in the last third, those half as high or more */
     double crest_x;                 /* the last of them */

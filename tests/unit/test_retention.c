@@ -134,6 +134,61 @@ static void a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retenti
     given_back_since(200); /* the first third has seen it already */
 }
 
+/* Beside a straight rise of 2e5 a step: what is held for a while now and then, by `bytes` at most. */
+static struct tide_retention held_for_a_while(bool (*is_held)(size_t step), double (*bytes)(size_t step))
+{
+    static double lives[1000];
+    struct tide_err err;
+    struct tide_retention r = {0};
+    fill(1000, 4e9, 2e5, 5e6);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    for (size_t i = 0; i < 1000; i++)
+        lives[i] = 3e9 + 1e6 * noise() + (is_held(i) ? bytes(i) : 0);
+    struct tide_retention_input input = {
+        .verdict = &v, .until_x = INFINITY, .live = input_of(1000), .kept_first = 0, .kept_last = 2e8};
+    input.live.bytes = lives;
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
+    return r;
+}
+
+static bool after_each_epoch(size_t step)
+{
+    return step > 340 && step % 313 < 30;
+}
+
+static bool after_the_last_epoch(size_t step)
+{
+    return step >= 720 && step < 760;
+}
+
+static bool in_every_step(size_t step)
+{
+    return step % 10 < 7;
+}
+
+static double as_much_each_time(size_t step)
+{
+    (void)step;
+    return 4e8;
+}
+
+static double more_each_time(size_t step)
+{
+    return 2e5 * (double)step;
+}
+
+static void a_steady_rise_does_not_come_from_what_is_held_after_an_epoch(void **state)
+{
+    (void)state;
+    struct tide_retention r = held_for_a_while(after_each_epoch, as_much_each_time);
+    assert_true(r.live_is_flat && !r.crest_rises && !r.freed_again && r.retains);
+    r = held_for_a_while(after_the_last_epoch, as_much_each_time);
+    assert_true(r.live_is_flat && !r.crest_rises && !r.freed_again && r.retains);
+    r = held_for_a_while(in_every_step, more_each_time);
+    assert_true(r.live_is_flat && r.crest_rises && r.freed_again && !r.retains);
+}
+
 /* A trainer that went over all it had stored from step 13 on, as it was recorded: what it held at each look,
  * in MB, but that looks meet the end of a step more or less closely: the interval of its level is wide. */
 static void looks_that_are_few_do_not_hide_what_each_step_asks_for(void **state)
@@ -204,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
         cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
+        cmocka_unit_test(a_steady_rise_does_not_come_from_what_is_held_after_an_epoch),
         cmocka_unit_test(looks_that_are_few_do_not_hide_what_each_step_asks_for),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
     };

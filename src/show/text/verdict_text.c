@@ -266,7 +266,7 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
             tide_buf_text(b, " now");
         else
             tide_buf_format(b, ", last at %s", PLACE(j, r->crest_x));
-        tide_buf_format(b, ", %s in the beginning", TIDE_SIZE(r->crest_first));
+        tide_buf_format(b, ", %s before", TIDE_SIZE(r->crest_first));
         return;
     }
     if (!r->live_is_flat) {
