@@ -277,9 +277,24 @@ static void add_known(double *to, double more)
         *to = isfinite(*to) ? *to + more : more;
 }
 
+/* Of some sites of a culprit the rate is known, and their share follows from it; of others only the share.
+ * The rate of all is that of their share. */
+static void scale_rate(struct tide_culprit *c, double share_of_rated)
+{
+    double more = c->share / share_of_rated;
+    if (!(more > 1) || isinf(more))
+        return;
+    c->bytes_per_x *= more;
+    c->blocks_per_x *= more;
+    c->on.verdict.slope_low *= more;
+    c->on.verdict.slope_high *= more;
+}
+
 static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more)
 {
-    double all = to->bytes + more->bytes;
+    double all = to->bytes + more->bytes, rated = 0;
+    add_known(&rated, to->bytes_per_x > 0 ? to->share : 0);
+    add_known(&rated, more->bytes_per_x > 0 ? more->share : 0);
     if (isfinite(to->freed_share) && isfinite(more->freed_share) && all > 0)
         to->freed_share = (to->freed_share * to->bytes + more->freed_share * more->bytes) / all;
     if (more->bytes_per_x > 0) {
@@ -291,6 +306,7 @@ static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more
     add_known(&to->blocks_per_x, more->blocks_per_x);
     add_known(&to->share, more->share);
     to->share = isfinite(to->share) ? fmin(to->share, 1) : to->share;
+    scale_rate(to, rated);
     to->bytes = all;
     to->blocks += more->blocks;
     to->live_bytes += more->live_bytes;

@@ -419,6 +419,32 @@ static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* One caller leaks; of the other, which jumps twice, it is not decided. */
+static void a_culprit_of_several_sites_grows_at_the_rate_of_its_share(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py"), site[3];
+    see_heap(&m, id);
+    add_callers(&m, id, site);
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + i * MIB);
+        sample(&m, id, 100 * MIB + i * MIB);
+        hold(&m, site[0], i * MIB / 2, i);
+        hold(&m, site[1], i < 150 ? 0 : i < 220 ? 30 * MIB : 70 * MIB, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    const struct tide_culprit *c = &blame->culprits[0];
+    assert_int_equal(blame->count, 1);
+    assert_int_equal(c->caller_count, 2);
+    assert_true(c->share > 0.7 && c->share < 0.8);
+    assert_true(fabs(c->bytes_per_x / MIB - c->share) < 0.02);
+    assert_true(c->on.verdict.slope_low <= c->bytes_per_x && c->on.verdict.slope_high >= c->bytes_per_x);
+    forget(blame, &answer);
+}
+
 /* A runtime that maps its heap in one function for two of its callers, without a line of the program's own.
  */
 static void sites_that_look_the_same_are_one_culprit(void **state)
@@ -598,6 +624,7 @@ int main(void)
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
+        cmocka_unit_test(a_culprit_of_several_sites_grows_at_the_rate_of_its_share),
         cmocka_unit_test(sites_that_look_the_same_are_one_culprit),
         cmocka_unit_test(so_are_those_of_a_rise),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
