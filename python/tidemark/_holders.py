@@ -1,7 +1,7 @@
 """Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
 
 The search goes forward, from where a program's names are: the locals of its frames in every thread, and the globals
-of its modules; when something is still not found, the loaders that a ``for`` loop holds without a name, and then the frames
+of its modules, classes among them; when something is still not found, the loaders that a ``for`` loop holds without a name, and then the frames
 of libraries. So a holder is the program's line wherever there is one. From there it follows lists, dicts, attributes,
 closures and generators, breadth first, so that the shortest way to a tensor is the one that is named. It is bounded in
 time: a data set of a million dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
@@ -40,7 +40,6 @@ _ATOMS = frozenset(
 )
 _PASSED_OVER = (
     types.ModuleType,
-    type,
     types.CodeType,
     types.BuiltinFunctionType,
     types.GetSetDescriptorType,
@@ -73,6 +72,11 @@ class Place(NamedTuple):
 _bases_of: Callable[[type], Tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _vars_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
+
+
+def _kind_of(kind: type) -> str:
+    """What to call objects of this type."""
+    return "class" if issubclass(kind, type) else _name_of(kind)
 
 
 def attributes_of(value: Any) -> Optional[Dict[Any, Any]]:
@@ -128,7 +132,7 @@ def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
     names = frame.f_locals
     for name, value in list(names.items()):
         if type(value) not in _ATOMS and not name.startswith("__"):
-            yield value, Place(None, name, _name_of(type(value)), code, 0)
+            yield value, Place(None, name, _kind_of(type(value)), code, 0)
     _empty_copy(frame, names)
 
 
@@ -150,6 +154,20 @@ def _frames(most: int = 400) -> Tuple[List[types.FrameType], List[types.FrameTyp
     return found[::-1], of_libraries[::-1]
 
 
+def _own_path(name: str, names: Dict[Any, Any]) -> Optional[str]:
+    """The file of a module of the program ("" without one), by its attributes; None for a module of a library."""
+    path = names.get("__file__")
+    path = path if type(path) is str else ""
+    return path if name == "__main__" or (path and not _is_library(path)) else None
+
+
+def _is_own_class(value: type) -> bool:
+    """Whether the program defines this class. Those of libraries are passed over: there are thousands."""
+    name = _vars_of(value).get("__module__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return module is not None and _own_path(name, attributes_of(module) or {}) is not None
+
+
 def _global_places() -> Iterator[Tuple[Any, Place]]:
     # A framework has some thousands of modules, nearly all of which were looked at by the census before.
     modules = dict(sys.modules)
@@ -157,14 +175,14 @@ def _global_places() -> Iterator[Tuple[Any, Place]]:
     unknown = dict(ids.items() - _libraries.items())
     for name, identity in [each for each in ids.items() if each[0] in unknown]:
         names = attributes_of(modules[name]) or {}
-        path = names.get("__file__")
-        if name != "__main__" and (type(path) is not str or _is_library(path)):
+        path = _own_path(name, names)
+        if path is None:
             _libraries[name] = identity
             continue
-        where = path if type(path) is str else name
+        where = path or name
         for key, value in list(names.items()):
             if type(value) not in _ATOMS and type(key) is str and not key.startswith("__"):
-                yield value, Place(None, key, _name_of(type(value)), where, 0)
+                yield value, Place(None, key, _kind_of(type(value)), where, 0)
 
 
 def _iterator_places(iterators: Iterable[Any]) -> Iterator[Tuple[Any, Place]]:
@@ -214,6 +232,12 @@ def _of_object(value: Any) -> Iterator[Tuple[Any, str]]:
             yield each, _INSIDE
 
 
+def _of_class(value: type) -> Iterator[Tuple[Any, str]]:
+    for name, each in list(_vars_of(value).items()):
+        if type(name) is str and not name.startswith("__") and type(each) is not types.FunctionType:
+            yield each, f".{name}"
+
+
 _FRAME_OF = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
 
 
@@ -233,6 +257,8 @@ def _children(value: Any) -> Iterator[Tuple[Any, str]]:
         yield from _of_function(value)
     elif kind is types.MethodType:
         yield value.__self__, ".__self__"
+    elif issubclass(kind, type):
+        yield from _of_class(value)
     elif kind in _FRAME_OF:
         frame = getattr(value, _FRAME_OF[kind])
         if frame is not None:
@@ -311,6 +337,8 @@ class Search:
             return
         if place.depth >= _DEPTH_MOST or id(value) in self._seen or issubclass(kind, _PASSED_OVER):
             return
+        if issubclass(kind, type) and not _is_own_class(value):
+            return
         # Dicts and tuples of mere numbers and strings are not tracked by the collector.
         if not gc.is_tracked(value) and kind is not types.FunctionType:
             return
@@ -351,11 +379,11 @@ class Search:
             if kind in _ATOMS:
                 continue
             if place is above or place.label != label:  # the elements of a list share one
-                place = Place(above, label, _name_of(kind), "", above.depth + 1, id(value))
+                place = Place(above, label, _kind_of(kind), "", above.depth + 1, id(value))
             if kind in tensor_types:
                 self._take(each, place)
             else:
-                self._meet(each, place if place.kind == _name_of(kind) else place._replace(kind=_name_of(kind)))
+                self._meet(each, place if place.kind == _kind_of(kind) else place._replace(kind=_kind_of(kind)))
 
     def _follow(self, places: Iterable[Tuple[Any, Place]]) -> None:
         if self._is_done():

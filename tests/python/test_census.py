@@ -141,6 +141,26 @@ def test_every_kind_of_holder_is_named():
     TABLE.clear()
 
 
+class Meter:
+    seen = []
+
+    def update(self, value):
+        self.seen.append(value)
+
+
+def test_what_a_class_keeps_for_all_its_objects_is_named():
+    class Inner(Meter):
+        table = {"first": torch.zeros(3, 263)}
+
+    meter = Inner()
+    meter.update(torch.zeros(3, 269))
+    seen = census_of.census(seconds=60)
+    assert list(groups(seen, (3, 269))) == ["class `Meter.seen` in test_census.py"]
+    (words,) = groups(seen, (3, 263))
+    assert words.startswith("class `Inner.table['first']` in test_census.py:")
+    Meter.seen.clear()
+
+
 @functools.lru_cache(maxsize=8)
 def embedding(index):
     return torch.zeros(3, 293 + index)
