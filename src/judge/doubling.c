@@ -8,14 +8,14 @@
 
 enum { JUMPS_MOST = 64 };
 
-/* Where the container was full, and with what. */
+/* The moments at which the container was full: its size then, and the factor by which it grew. */
 struct fillings {
     double x[JUMPS_MOST], bytes[JUMPS_MOST], factor[JUMPS_MOST];
     size_t count;
     double now; /* its size at the end */
 };
 
-/* The jumps of the level below which the series never falls again: copies in progress do not show in that. */
+/* Finds the jumps of the level below which the series never falls again, which hides copies in progress. */
 static bool find_jumps(const struct tide_judge_input *input, struct tide_arena *scratch, struct fillings *f)
 {
     size_t n = input->count;
@@ -56,7 +56,7 @@ static bool is_alike(const struct fillings *f, double factor)
     return true;
 }
 
-/* The first jumps may follow each other so fast that no look falls between them. */
+/* Drops the first jumps until the rest are alike: they may come so fast that no look falls between them. */
 static void drop_unlike(struct fillings *f)
 {
     while (f->count >= TIDE_DOUBLING_JUMPS && !is_alike(f, usual_factor(f))) {
@@ -95,7 +95,7 @@ bool tide_doubling_find(const struct tide_judge_input *input, struct tide_arena 
     double full_at = sx + (f.now - sy) / slope, first = f.x[0], end = input->x[input->count - 1];
     double off = sqrt(rest / n) / (f.bytes[f.count - 1] - f.bytes[0]);
     if (off > TIDE_DOUBLING_OFF || end - first > TIDE_DOUBLING_LATE * (full_at - first))
-        return false; /* it does not fill steadily; it should have grown again by now */
+        return false; /* it does not fill steadily, or should have grown by now */
     double wide = tide_t_quantile95(fmax(n - 2, 1)) * sqrt(rest / fmax(n - 2, 1) / sxx);
     *ret = (struct tide_doubling){.factor = usual_factor(&f),
                                   .jumps = f.count,

@@ -41,7 +41,7 @@ static void fit_all(struct tide_judging *j, double correlation)
                        correlation, &j->fits[m]);
 }
 
-/* The simplest model within the margin of the best criterion. Models are in order of simplicity. */
+/* Returns the simplest model whose criterion is within the margin of the best. */
 static struct tide_fit simplest_good(const struct tide_judging *j)
 {
     static const enum tide_model simplicity[][6] = {
@@ -66,10 +66,10 @@ static struct tide_fit simplest_good(const struct tide_judging *j)
 }
 
 /*
- * Fits everything to the floor from `start` on; the autocorrelation comes from the best fit of a first round.
- * If that makes a simpler model the best, and the noise about it has a shorter memory, it comes from that,
- * as long as the model then stays the best: a few looks that came late make a line with a jump and noise of a
- * long memory out of a line alone.
+ * Fits all models to the floor from `start` on. The autocorrelation is that of the residuals of the best
+ * model of a first round. If it makes a simpler model the best, whose residuals are less correlated, theirs
+ * is used, as long as that model then stays the best. Otherwise a few looks that came late turn a plain line
+ * into a line with a jump and noise of a long memory.
  */
 void tide_judging_fit_from(struct tide_judging *j, size_t start)
 {
@@ -104,7 +104,7 @@ size_t tide_judging_behind_warmup(const struct tide_judging *j)
     return first;
 }
 
-/* Leaves out the beginning as far as it does not fit what the rest says of it. */
+/* Leaves out the part of the beginning that the fit of the rest does not explain. */
 void tide_judging_skip_warmup(struct tide_judging *j)
 {
     size_t first = tide_judging_behind_warmup(j);
@@ -145,9 +145,8 @@ struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, d
 }
 
 /*
- * The slope at the end with its interval. Where the model has a bend, its place is not known exactly: the
- * line is fitted again to what lies surely behind it. A leak that accelerates is given the rate of its last
- * third.
+ * Sets the slope at the end and its interval. The place of a bend is not known exactly, so the line is fitted
+ * again to what is surely after it. An accelerating leak gets the rate of its last third.
  */
 static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double df)
 {
@@ -171,7 +170,7 @@ double tide_judging_confidence(double probability)
     return fmin(fmax(probability, 0.5), 0.999);
 }
 
-/* Confidence of a choice between models: the weight of the criterion of all models that say the same. */
+/* Confidence of a choice between models: the criterion's weight of all models that mean the same verdict. */
 double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS])
 {
     double least = INFINITY, all = 0, mine = 0;
@@ -185,7 +184,7 @@ double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MO
     return tide_judging_confidence(mine / all);
 }
 
-/* What the floor must rise by before that is called a leak. */
+/* Returns the least rise of the floor that is called a leak. */
 static double least_leak(const struct tide_judging *j)
 {
     double filled = fmin(TIDE_LEAK_SHARE_SMALL * j->level, TIDE_LEAK_FILLED);
@@ -199,7 +198,7 @@ void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail
     v->shape = TIDE_SHAPE_UNKNOWN;
     v->confidence = 0.5;
     double span = tide_judging_span(j), matter = fmax(fabs(tail), TIDE_MATTERS_SHARE * j->level);
-    /* The error of a slope falls with length to the power 3/2. */
+    /* The error of a slope falls with the length of the run to the power 3/2. */
     double longer = pow(fmax((TIDE_LEAK_Z + 1) * tail_error / matter, 1), 2.0 / 3);
     double whole = j->x[j->n - 1] - j->x[0];
     double windows = (double)TIDE_SHORT_MOMENTS / (double)j->moments.count;
@@ -208,7 +207,7 @@ void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail
     v->detectable = (TIDE_LEAK_Z * tail_error) / span;
 }
 
-/* How far the floor goes up and down. */
+/* Returns how far apart the highest and the lowest point of the floor are. */
 static double range(const struct tide_judging *j)
 {
     double lowest = INFINITY, highest = -INFINITY;
@@ -264,9 +263,8 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
     v->one_pass = pass >= low - slack && pass <= high + slack;
 }
 
-/* How sure the floor goes somewhere if it is a walk at random, which goes somewhere without being driven: the
- * mean of the differences of neighbours, in its standard errors. Where the noise forgets this asks too much.
- */
+/* Returns the mean of the differences of neighbours, in its standard errors. It tells a floor that rises from
+ * a random walk, which moves without a cause. Where the noise has a short memory, it asks for too much. */
 static double drive(const struct tide_judging *j)
 {
     size_t n = tide_judging_points(j) - 1;
@@ -279,16 +277,16 @@ static double drive(const struct tide_judging *j)
     return mean / fmax(error, 1e-300);
 }
 
-/* Whether the floor is nearer to a line than a walk at random comes, however long a memory its noise has. */
+/* True if the floor is nearer to a line than a random walk comes, however long the memory of its noise. */
 static bool is_straight(const struct tide_judging *j)
 {
     return tide_judging_points(j) >= TIDE_WINDOWS_LEAST &&
            j->fits[TIDE_MODEL_LINE].rss <= TIDE_STRAIGHT * j->fits[TIDE_MODEL_FLAT].rss;
 }
 
-/* Whether a slope of so many standard errors is sure. A floor whose noise hardly forgets may be a walk, and
- * must be driven; if it is, beyond doubt, the slope may be the less sure, since noise of so long a memory
- * leaves it few degrees of freedom however long it rises. */
+/* A floor whose noise has a long memory may be a random walk, so it must also rise by drive(). If it does so
+ * beyond doubt, the slope may be less sure: such noise leaves few degrees of freedom however long the
+ * rise. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
 {
     double sureness = tide_judging_sureness(t, df);

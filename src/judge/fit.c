@@ -4,8 +4,8 @@
 
 enum { GRID = 120 };
 
-/* A program that names a thousand call sites fits ten million points: what goes through them is made once for
- * each shape, so that the shape is not asked for at every point. */
+/* For a thousand call sites ten million points are fitted. The loops over points are compiled once for each
+ * shape, so that no point has to branch on the shape. */
 #define FOR_EACH_SHAPE static inline __attribute__((always_inline))
 
 FOR_EACH_SHAPE int columns_of(enum tide_model model, double k, double x, double column[3])
@@ -143,14 +143,14 @@ struct points {
     size_t n;
 };
 
-/* Coefficients, the inverse of the columns' products, and the sum of squares. Returns the number of columns;
- * 0 when they cannot be told apart, or when the sum exceeds most_rss. */
+/* Computes the coefficients, the inverse of the Gram matrix and the residual sum of squares. Returns the
+ * number of columns; 0 if they are linearly dependent, or if the sum exceeds most_rss. */
 FOR_EACH_SHAPE int solve_shape(enum tide_model model, const struct points *points, double most_rss,
                                struct tide_fit *fit, double gram[3][3])
 {
     const double *x = points->x, *y = points->y;
     double moment[3] = {0}, product[3][3] = {{0}}, column[3] = {0}, rss = 0;
-    double origin = points->n ? y[0] : 0; /* keeps the sums small against 20 GB levels */
+    double origin = points->n ? y[0] : 0; /* keeps the sums small where the level is 20 GB */
     int p = columns_of(model, fit->k, 0, column);
     for (size_t i = 0; i < points->n; i++) {
         columns_of(model, fit->k, x[i], column);
@@ -200,7 +200,7 @@ static int solve(const struct points *points, double most_rss, struct tide_fit *
 #undef SHAPE
 }
 
-/* As tide_fit_model_at, but a fit with a greater sum of squares than most_rss is given up. */
+/* As tide_fit_model_at(), but gives up a fit whose residual sum of squares exceeds most_rss. */
 static void fit_within(enum tide_model model, double k, const struct points *points, double most_rss,
                        double least_noise, double correlation, struct tide_fit *ret)
 {
@@ -259,10 +259,9 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
     }
     if (n < 2 * side)
         return;
-    size_t rising =
-        n / 10 > 4 ? n / 10 : 4; /* a slope at the end is only believed of a stretch, not of a last bump */
+    size_t rising = n / 10 > 4 ? n / 10 : 4; /* a slope at the end needs more points than a bump has */
     double from = x[side - 1], to = x[n - side];
-    if (model == TIDE_MODEL_PLATEAU) { /* the level side can do with fewer points */
+    if (model == TIDE_MODEL_PLATEAU) { /* the level side needs fewer points */
         from = x[1];
         to = x[n - 2];
     }
@@ -318,8 +317,8 @@ double tide_normal_tail(double z)
     return 0.5 * erfc(z / sqrt(2));
 }
 
-/* The end of the interval, to a fiftieth, z standard deviations from the count below and from one more above
- * (Wilson and Hilferty 1931). */
+/* Returns one end of the interval, to within 0.02, z standard deviations away (Wilson and Hilferty 1931). The
+ * lower end takes the count, the upper end one more. */
 static double poisson_end(double count, double z)
 {
     double root = fmax(1 - 1 / (9 * count) + z / (3 * sqrt(count)), 0);

@@ -1,10 +1,10 @@
 /*
  * fit.h - the shapes a floor can have, fitted by least squares and compared by an information criterion.
  *
- * x is scaled to [0, 1] over the points that are fitted. Each shape is a constant plus one or two columns;
- * those with a bend or a break have its place searched on a grid. Residuals of memory floors are
- * autocorrelated: every standard error is widened, and every sample size in the criterion narrowed, by the
- * first-order autocorrelation of the residuals.
+ * x is scaled to [0, 1] over the points that are fitted. Each shape is a constant plus up to two columns. For
+ * shapes with a bend or a break, its place is searched on a grid. Residuals of memory floors are
+ * autocorrelated: the first-order autocorrelation of the residuals widens every standard error and reduces
+ * every sample size in the criterion.
  */
 #ifndef TIDE_FIT_H
 #define TIDE_FIT_H
@@ -28,7 +28,7 @@ struct tide_fit {
     enum tide_model model;
     double k;          /* bend, break or time constant, in [0, 1] */
     double beta[3];    /* a, b, c */
-    double error[3];   /* standard errors, autocorrelation counted in */
+    double error[3];   /* standard errors, corrected for autocorrelation */
     double covariance; /* of b and c */
     double rss;        /* residual sum of squares */
     double noise;      /* residual standard deviation */
@@ -36,8 +36,8 @@ struct tide_fit {
     double tail, tail_error; /* slope at the end, in bytes per unit of scaled x */
 };
 
-/* n points with x in [0, 1]; least_noise keeps perfect data from being infinitely sure; correlation is used
- * for errors and bic. */
+/* Fits n points with x in [0, 1]. least_noise keeps a perfect fit from being infinitely sure. correlation is
+ * used for errors and bic. */
 void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
                     double correlation, struct tide_fit *ret);
 
@@ -47,9 +47,9 @@ void tide_fit_model_at(enum tide_model model, double k, const double *x, const d
 
 /*
  * Autocorrelation of the residuals of a fit, corrected for the bias of short series; in [0, 0.97]. Memory
- * noise is a fast part on top of a slow one, so that the correlation at lag one understates how long it
- * lasts; the decay is read from lags one and two, and what is returned is the first-order process with the
- * same long-run variance.
+ * noise has a fast part and a slow part, so the correlation at lag one understates how long it lasts. The
+ * decay is estimated from lags one and two; the result is that of the first-order process with the same
+ * long-run variance.
  */
 double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n);
 
@@ -58,16 +58,15 @@ double tide_fit_value(const struct tide_fit *fit, double x);
 /* How many numbers were fitted. */
 int tide_fit_parameters(enum tide_model model);
 
-/* Student's t: two-sided 95 % quantile, and upper tail probability, by series good to 1e-3 for df >= 1. */
+/* Two-sided 95 % quantile of Student's t, by a series good to 1 % from df = 3, and upper tail of a normal. */
 double tide_t_quantile95(double df);
 double tide_normal_tail(double z);
 
-/* By how much the mean of a Poisson variable may lie below, and above, what was counted: 95 % interval. */
+/* How far the mean of a Poisson variable may lie below, and above, the count: 95 % interval. */
 double tide_poisson_below95(double count);
 double tide_poisson_above95(double count);
 
-/* Of two errors that know nothing of each other. (hypot, which minds the ends of the range, would need glibc
- * 2.35.) */
+/* Combines two independent errors. (hypot, which works for all numbers, would need glibc 2.35.) */
 double tide_error_of_both(double a, double b);
 
 #endif

@@ -103,7 +103,7 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
     return 0;
 }
 
-/* The floor of moments [from, to): index of its lowest, or second lowest where there are enough. */
+/* The floor of moments [from, to): index of the lowest, or of the second lowest if there are enough. */
 static size_t lowest_of(const struct tide_moments *m, size_t from, size_t to)
 {
     size_t first = from, second = from;
@@ -128,8 +128,8 @@ static void cut_windows(const struct tide_moments *m, size_t count, double *x, d
     }
 }
 
-/* Standard deviation of the noise, from the median second difference of neighbours, unevenly spaced: blind to
- * trends and to rare jumps. */
+/* Standard deviation of the noise, from the median second difference of unevenly spaced neighbours. Trends
+ * and rare jumps do not affect it. */
 static double noise_of(const double *x, const double *bytes, size_t count, double *scratch)
 {
     size_t n = 0;
@@ -145,7 +145,7 @@ static double noise_of(const double *x, const double *bytes, size_t count, doubl
     return isnan(median) ? 0 : median / TIDE_MAD_SIGMA;
 }
 
-/* Lowest of the values within reach of i on one side, as far as there are any. */
+/* Lowest value within reach of i, on the side of reach's sign; INFINITY if there is none. */
 static double lowest_within(const double *bytes, size_t count, size_t i, long reach)
 {
     double lowest = INFINITY;
@@ -171,9 +171,9 @@ static size_t longest_bump(const struct tide_floor *f)
 }
 
 /*
- * The run may end inside a spike, of which only one side is seen. The last windows, as many as the longest
- * bump before them had, are left out when they stand apart from the trend that led up to them by more than
- * that trend ever moved.
+ * The run may end inside a spike, of which only one side is seen. Leaves out the last windows, about as many
+ * as the longest bump before them had, if they are above the trend that led up to them by more than that
+ * trend ever moved.
  */
 static void drop_end_bump(struct tide_floor *f, double tall, double *scratch)
 {
@@ -215,8 +215,8 @@ static double above_line(const struct tide_floor *f, size_t i, size_t a, size_t 
     return f->bytes[i] - f->bytes[a] - slope * (f->x[i] - f->x[a]);
 }
 
-/* A window alone above the line on which the four next to it lie. A look that came late, because the machine
- * was busy, has what the program held some steps later; in a steep rise that is not a bump. */
+/* True if window i alone is above the line on which the four next to it lie. A look that came late, because
+ * the machine was busy, shows what the program held some steps later; in a steep rise that is not a bump. */
 static bool is_stray(const struct tide_floor *f, size_t i, double tall)
 {
     size_t first = i < 2 ? 0 : i + 3 > f->count ? f->count - STRAY_AMONG : i - 2, near[4], n = 0;
@@ -225,9 +225,8 @@ static bool is_stray(const struct tide_floor *f, size_t i, double tall)
             near[n++] = k;
     double off = above_line(f, i, near[0], near[3]);
     double alone = (f->x[i] - f->x[i - (i > 0)]) / (f->x[f->count - 1] - f->x[0]);
-    /* The last look may have seen the program end: one window is not the end of a rise, unless it is far
-     * behind.
-     */
+    /* The last look may have seen the program end: one low window ends no rise, unless it spans much of
+     * it. */
     if (i + 1 == f->count && alone < TIDE_STRAY_LAST)
         off = fabs(off);
     double straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);
@@ -280,9 +279,8 @@ static void cut_floor(const struct tide_moments *m, size_t count, struct tide_fl
 }
 
 /*
- * As many windows as the noise allows. A window shorter than the collector's period or than a spike is not
- * floor but wherever memory happened to be: then the floor is rough, or much of it is bumps, and wider
- * windows are tried.
+ * Chooses as many windows as the noise allows. A window shorter than the collector's period or than a spike
+ * may not reach the floor. Then the floor is rough, or much of it is bumps, and wider windows are tried.
  */
 static void choose_windows(const struct tide_moments *m, struct tide_floor *f, double *scratch)
 {

@@ -24,13 +24,13 @@ struct tide_floor {
     double noise; /* standard deviation of the kept floor about its trend, from second differences */
 };
 
-/* Both live in scratch. -1 without points or memory. */
+/* Both results are allocated from scratch. Return 0, or -1 without points or memory. */
 int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *scratch,
                       struct tide_moments *ret, struct tide_err *err);
 int tide_floor_make(const struct tide_moments *moments, struct tide_arena *scratch, struct tide_floor *ret,
                     struct tide_err *err);
 
-/* The k-th smallest of values, and their median, NAN when there are none. They are reordered. */
+/* Return the k-th smallest value, and the median, which is NAN if there are none. Both reorder values. */
 double tide_kth(double *values, size_t count, size_t k);
 double tide_median(double *values, size_t count);
 

@@ -1,13 +1,12 @@
 /*
- * judge.c - decides. The road from samples to verdict:
+ * judge.c - decides. From samples to a verdict:
  *
- *   samples -> moments (one per x) -> floor (one per window, spikes left out) -> warm-up left out -> nine
- * shapes fitted
- *   -> the simplest shape that explains the floor -> tests that must hold before it is called by its name ->
- * verdict
+ *   samples -> moments (one per x) -> floor (one per window, spikes left out) -> warm-up left out
+ *   -> nine shapes fitted -> the simplest shape that explains the floor
+ *   -> tests that must hold before it is called by its name -> verdict
  *
- * A name is only given when its test holds; what falls between is undecided, and then the verdict says how
- * much longer would do.
+ * A name is only given when its test holds. Otherwise the verdict is undecided, and says how much longer the
+ * run would have to be.
  */
 #include "judge/judge.h"
 #include "judge/judge_private.h"
@@ -15,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether the first half stood still, surely, while a line was fitted through it: what rose after it is a
- * jump or the beginning of something, and a run too short to tell which is too short to call it a leak. */
+/* True if the floor was clearly flat in the first half although a line fits the whole run. What rose later is
+ * a jump or the start of a leak; a run too short to tell which is not called a leak. */
 static bool stood_still_first(const struct tide_judging *j, const struct tide_fit *line)
 {
     size_t half = 0;
@@ -30,7 +29,7 @@ static bool stood_still_first(const struct tide_judging *j, const struct tide_fi
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
 
-/* Whether some of the floor reached `high` and came down to `low` again after that. */
+/* True if the floor reached `high` and came down to `low` after that. */
 static bool came_back(const double *y, size_t n, double low, double high)
 {
     bool up = false, back = false;
@@ -41,9 +40,9 @@ static bool came_back(const double *y, size_t n, double low, double high)
     return back;
 }
 
-/* Whether the floor ends far above where it began, but for what may be warm-up: whatever the best shape is,
- * that is not level. One that was up there before and came down to its beginning again has not risen: it was
- * seen at a low first. */
+/* True if the floor, without what may be warm-up, ends far above where it began: then it is not level,
+ * whatever the best shape is. A floor that was that high before and came back to its beginning has not risen:
+ * the run was first seen at a low. */
 static bool has_risen(const struct tide_judging *j)
 {
     size_t from = tide_judging_behind_warmup(j);
@@ -52,7 +51,7 @@ static bool has_risen(const struct tide_judging *j)
     size_t n = j->n - from, tenth = n / 10 > 2 ? n / 10 : 2;
     const double *y = j->y + from;
     double first = INFINITY,
-           last = INFINITY; /* the lowest of each end: a bump that was kept does not count */
+           last = INFINITY; /* lowest of each end, so that a bump left in the floor does not count */
     for (size_t i = 0; i < tenth; i++) {
         first = fmin(first, y[i]);
         last = fmin(last, y[n - 1 - i]);
@@ -60,21 +59,21 @@ static bool has_risen(const struct tide_judging *j)
     return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST) && !came_back(y, n, first, last);
 }
 
-/* Whether the run is so short that a leak in it is still small. */
+/* True if the run is so short that a leak in it is still small. */
 static bool is_brief(const struct tide_judging *j)
 {
     return j->moments.count < TIDE_SHORT_MOMENTS;
 }
 
-/* The most that the floor rises by, on a line: the upper end of its interval. */
+/* Returns the most that the floor may rise by on a line: the upper end of its interval. */
 static double most_of_line(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
     return line->beta[1] + tide_t_quantile95(tide_judging_freedom(j, line)) * line->error[1];
 }
 
-/* Whether the floor came down again by more than it rises by on a line, which is not much; if that is next to
- * nothing, by most of it. */
+/* True if the floor dropped by more than a line through it rises, and that rise is small. If it is next to
+ * nothing, a drop by most of it is enough. */
 static bool wanders(const struct tide_judging *j)
 {
     double slope = j->fits[TIDE_MODEL_LINE].beta[1], most = most_of_line(j),
@@ -83,8 +82,7 @@ static bool wanders(const struct tide_judging *j)
            (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
 }
 
-/* Whether a line that is not a leak is next to nothing: because its slope is not sure, or because the floor
- * wanders. */
+/* True if a line that is not a leak is next to nothing: its slope is not sure, or the floor wanders. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
@@ -133,7 +131,7 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
 {
     double before = fit->beta[1];
-    if (fit->k > TIDE_TAIL_LATEST && before > 0) /* what the last few windows do is noise of what all do */
+    if (fit->k > TIDE_TAIL_LATEST && before > 0) /* such a late bend is noise of the line */
         return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
     if (tide_judging_is_leak_after_bend(j, fit))
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
@@ -142,7 +140,7 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
     if (fit->tail <= 0 && rise <= 0)
         return tide_judging_say_level(j);
-    /* Next to nothing; or so was the rise up to the bend, and what goes on more slowly does not matter. */
+    /* The whole rise does not matter; or the rise up to the bend does not, nor the slower one after it. */
     bool small = fit->tail <= before && !tide_judging_is_change(j, before * fit->k) &&
                  !tide_judging_matters(j, fit->tail * (1 - fit->k));
     if (fit->tail > 0 && before >= 0 && (small || !tide_judging_matters(j, rise)) && !is_brief(j))
@@ -150,8 +148,8 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
 
-/* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most
- * moments reached that high, provided that hardly any did before: else it is their habit, and m stays. */
+/* A jump may be taken back once or twice before it stays. Returns the earliest moment since which most
+ * moments were that high, if hardly any were before it; otherwise m, because such heights are usual. */
 static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
 {
     size_t first = m, up = 0, down = 0, up_before = 0;
@@ -182,7 +180,7 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
 {
     double height = height_of_jump(fit);
     j->v->jump_bytes = height;
-    size_t i = j->start; /* the first window behind the break */
+    size_t i = j->start; /* the first window after the break */
     while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
         i++;
     /* Walk back from there to the last moment that was still below: the step came right after it. */
@@ -207,7 +205,8 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return decide_level(j);
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
-        fit->tail > TIDE_FLAT_Z * fit->tail_error; /* neither level beside the jump, nor surely a leak */
+        fit->tail >
+            TIDE_FLAT_Z * fit->tail_error; /* the floor beside the jump is not level, and not surely a leak */
     if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(tide_judging_freedom(j, fit)) * fit->tail_error;
@@ -219,7 +218,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     say_where_it_jumped(j, fit);
 }
 
-/* A rise that has stopped, or next to nothing: pages that a process touches here and there. */
+/* Handles a rise that has stopped, or is next to nothing: pages that a process touches now and then. */
 static void decide_stopping(struct tide_judging *j, const struct tide_fit *fit)
 {
     if (!tide_judging_is_change(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
@@ -260,12 +259,12 @@ static void decide(struct tide_judging *j)
         tide_judging_look_for_standstill(j);
     if ((j->v->kind == TIDE_UNDECIDED || j->v->kind == TIDE_LEAK) && best->model == TIDE_MODEL_JUMP_LINE &&
         is_jump(j, height_of_jump(best)))
-        say_where_it_jumped(j, best); /* whatever else it does */
+        say_where_it_jumped(j, best); /* whatever else the floor does */
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
 }
 
-/* Where growth became slower than it had been; NAN: it did not. */
+/* Returns where growth slowed down; NAN if it did not. */
 static double find_slowing(const struct tide_judging *j)
 {
     const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
@@ -347,8 +346,8 @@ static void fill_ends(struct tide_judging *j)
         v->peak = fmax(v->peak, j->moments.high[i]);
     v->start_x = j->x[j->start];
     bool fitted = tide_judging_points(j) >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
-    /* A level is said as one where more than a few pages lie between the ends of the shape that is nearest
-     * to how it wanders. */
+    /* A flat floor wanders, and the best shape follows it. If the ends of that shape are more than a few
+     * pages apart, the level is reported instead. */
     bool wide = fabs(tide_fit_value(&j->best, 1) - tide_fit_value(&j->best, 0)) > TIDE_LEAK_LEAST;
     const struct tide_fit *said = v->kind == TIDE_FLAT && wide ? &j->fits[TIDE_MODEL_FLAT] : &j->best;
     v->floor_first = fitted ? tide_fit_value(said, 0) : j->y[j->start];
@@ -356,11 +355,11 @@ static void fill_ends(struct tide_judging *j)
         fitted ? tide_fit_value(said, (v->x_last - v->start_x) / tide_judging_span(j)) : j->y[j->n - 1];
     if (v->shape == TIDE_SHAPE_STAIRCASE)
         v->floor_last = j->y[j->n - 1];
-    v->floor_last = fmin(v->floor_last, v->peak); /* whatever goes on behind the last window of the floor */
+    v->floor_last = fmin(v->floor_last, v->peak); /* the fit may go on after the last window */
     v->growth_bytes = v->floor_last - v->floor_first;
 }
 
-/* Two moments, or one: nothing can be fitted, and as many more are needed as a short run lacks. */
+/* One or two moments: nothing can be fitted. Asks for as many more as are missing to TIDE_SHORT_MOMENTS. */
 static void say_too_few(struct tide_judging *j)
 {
     const struct tide_moments *m = &j->moments;

@@ -24,7 +24,7 @@ enum tide_verdict_kind {
     TIDE_PLATEAU,   /* the floor rose and has stopped */
     TIDE_JUMP,      /* the floor made one step */
     TIDE_UNDECIDED, /* not enough data to tell */
-    TIDE_RETENTION, /* it rises, or rose, while what the program holds does not: retention.h says so,
+    TIDE_RETENTION, /* memory rises or rose, but what the program holds does not; retention.h decides that,
                        tide_judge() never does */
     TIDE_VERDICTS
 };
@@ -45,7 +45,7 @@ enum tide_stairs_at { TIDE_STAIRS_BY_THEMSELVES, TIDE_STAIRS_AT_EPOCHS, TIDE_STA
 /* A stretch of the axis in which a phase was running. */
 struct tide_span {
     double from, to;
-    int name; /* index of the phase, for the caller; spikes report it back */
+    int name; /* index of the phase, chosen by the caller; struct tide_spikes reports it */
 };
 
 struct tide_judge_input {
@@ -53,7 +53,7 @@ struct tide_judge_input {
     const double *bytes;
     size_t count;
     bool x_is_steps;
-    const int *phase_of; /* name of the phase that ran at each point, -1: none; NULL: the spans tell */
+    const int *phase_of; /* for each point the name of the phase that ran, -1: none; NULL: use `phases` */
     const struct tide_span *phases; /* in the order in which they began; may be NULL */
     size_t phase_count;
     const double *epochs; /* x at which epochs began; may be NULL */
@@ -76,49 +76,49 @@ struct tide_spikes {
 struct tide_verdict {
     enum tide_verdict_kind kind;
     enum tide_shape shape;
-    double confidence; /* 0.5 to 1: that the kind is right */
+    double confidence; /* 0.5 to 1: how likely the kind is right */
     double x_first, x_last;
     double start_x;     /* where warm-up ends */
-    double floor_first; /* bytes, at start_x, of the fitted floor */
+    double floor_first; /* of the fitted floor at start_x, in bytes */
     double floor_last;
     double peak;                         /* largest value seen */
     double growth_bytes;                 /* of the floor, start_x to x_last */
-    double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: the upper
-                                            end alone, of a rise beside it */
-    double slope_x;                      /* leak: the slope is that from here to the end */
-    double slowed_x;                     /* leak: where it became slower than it had been before */
+    double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: only
+                                            slope_high, of a rise beside it */
+    double slope_x;                      /* leak: the slope was measured from here to the end */
+    double slowed_x;                     /* leak: where growth slowed down, if it did */
     double since_x;                      /* leak: where it began, if the floor was level before; else NAN */
     double knee_x;                       /* plateau */
-    double ceiling_bytes;                /* plateau: where it levels off */
+    double ceiling_bytes;                /* plateau: the level after the knee */
     double bytes_per_item;               /* where items per step are known and it grows or grew */
     bool one_pass;                       /* plateau: the knee is where one pass over the items ends */
-    double jump_x, jump_bytes;           /* jump, also beside a leak: the first moment that was up */
-    double jump_after;                   /* and the last that was not yet */
-    double stair_period;                 /* staircase: x between two stairs; NAN if irregular */
+    double jump_x, jump_bytes;           /* jump, also beside a leak or undecided: first moment after it */
+    double jump_after;                   /* last moment before it */
+    double stair_period;                 /* staircase: mean x between two stairs */
     size_t stairs;                       /* staircase: how many */
     enum tide_stairs_at stairs_at;
-    double limit_x, limit_x_low, limit_x_high; /* leak: where the peaks over the floor reach limit_bytes */
-    double steps_needed;                       /* undecided: x units more that would settle it */
-    double needed_for;                         /* undecided: the slope that they would settle */
-    double detectable;                         /* undecided, flat: slope that would have shown */
+    double limit_x, limit_x_low, limit_x_high; /* leak: where floor and spikes reach limit_bytes */
+    double steps_needed;                       /* undecided: how much more x would settle it */
+    double needed_for;                         /* undecided: the slope that steps_needed would settle */
+    double detectable;                         /* undecided, flat: a leak of this slope would have shown */
     struct tide_spikes spikes;
 };
 
-/* Judges. scratch is used and given back. 0, or -1 (no memory, no points at all). */
+/* Judges a series. Rewinds scratch before it returns. Returns 0, or -1 (out of memory, or no points). */
 int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
                struct tide_verdict *ret_verdict, struct tide_err *err);
 
-/* What the floor of a series did from a place on, whatever the verdict on it. */
+/* The trend of a series' floor from some x on, whatever the verdict is. */
 struct tide_drift {
     double slope, slope_low, slope_high; /* of a line, per step or second, with a 95 % interval */
-    double growth_bytes;                 /* of the shape that explains it best, to the end */
+    double growth_bytes;                 /* to the end, by the shape that fits best */
 };
 
-/* 1; 0: there are too few points from there on; -1 as tide_judge(). */
+/* Returns 1; 0 if there are too few points from from_x on; -1 as tide_judge(). */
 int tide_judge_drift(const struct tide_judge_input *input, double from_x, struct tide_arena *scratch,
                      struct tide_drift *ret_drift, struct tide_err *err);
 
-/* Whether memory has not stopped rising: a leak, or retention that goes on. */
+/* True if memory has not stopped rising: a leak, or retention that still grows. */
 bool tide_verdict_grows(const struct tide_verdict *verdict);
 
 const char *tide_verdict_name(enum tide_verdict_kind kind);

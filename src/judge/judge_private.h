@@ -1,6 +1,5 @@
 /*
- * judge_private.h - one judgement in progress: what the files of the judge share. Nothing outside src/judge
- * includes it.
+ * judge_private.h - the state of one judgement, shared by the files of src/judge. Nothing else includes it.
  *
  * prepare (judge.c) -> tide_judging_skip_warmup, which fits -> one tide_judging_decide_*, which calls exactly
  * one tide_judging_say_*. Scaled x (u) runs from 0 at `start` to 1 at the last floor point.
@@ -18,7 +17,7 @@ struct tide_judging {
     struct tide_arena *scratch;
     struct tide_moments moments;
     struct tide_floor floor;
-    double *x, *y; /* the kept floor, x as given */
+    double *x, *y; /* the kept points of the floor, x in input units */
     double *u;     /* x scaled to [0, 1] from `start` on */
     size_t n, start;
     double level, least_noise, correlation;
@@ -37,43 +36,42 @@ double tide_judging_x(const struct tide_judging *j, double u);
 
 /* Fits every model to the floor from `start` on and picks the simplest good one. */
 void tide_judging_fit_from(struct tide_judging *j, size_t start);
-/* The first point behind what may be warm-up. */
+/* Returns the index of the first point after what may be warm-up. */
 size_t tide_judging_behind_warmup(const struct tide_judging *j);
 /* Fits from where warm-up ends. */
 void tide_judging_skip_warmup(struct tide_judging *j);
-/* The slope of a line through the floor from u on: what is happening now. */
+/* The slope of a line through the floor from scaled x `from` on: the growth of late. */
 struct tide_judging_slope {
-    double tail, error, freedom; /* its standard error and degrees of freedom */
+    double tail, error, freedom; /* the slope, its standard error and degrees of freedom */
 };
 struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from);
-/* Degrees of freedom of a fit, autocorrelation counted in. */
+/* Degrees of freedom of a fit, corrected for autocorrelation. */
 double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit);
 /* The interval of a knee that was found at k. */
 void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model model, double k,
                                 double *ret_low, double *ret_high);
-/* How sure t standard errors with df degrees of freedom are, in standard deviations of a normal (Wallace
- * 1959). */
+/* Converts Student's t with df degrees of freedom to the normal deviate of the same tail (Wallace 1959). */
 double tide_judging_sureness(double t, double df);
-/* Share of the criterion's weight that the marked models have, in [0.5, 0.999]. */
+/* BIC weight of the models marked in `same`, as a share of the weight of all, clamped to [0.5, 0.999]. */
 double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS]);
 double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] */
 
 /* ---- tests */
 
-/* Point i of the floor, from start on, without the jump where the best shape is a line with one. */
+/* Returns floor point i, counted from start. Where the best shape is a line with a jump, without the jump. */
 double tide_judging_unjumped(const struct tide_judging *j, size_t i);
-/* Whether a rise of the floor is one that matters: enough bytes, and enough of the level. */
+/* True if a rise of the floor matters: enough bytes, and enough of the level. */
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
-/* Whether a slope of so many standard errors is sure. */
+/* True if a slope of t standard errors is sure. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df);
-/* How far the floor ever came down again after it had been higher. */
+/* Returns the largest drop of the floor below an earlier maximum. */
 double tide_judging_retreat(const struct tide_judging *j);
-/* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
+/* True if a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);
-/* Whether the slope behind a bend is one: large against the slope before, or small but steady to the end. */
+/* True if the slope after a bend is a leak: large against the one before, or small but steady to the end. */
 bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend);
-/* Whether a change of level stands out of the noise and matters against the level. */
+/* True if a change of level stands out of the noise and matters against the level. */
 bool tide_judging_is_change(const struct tide_judging *j, double bytes);
 
 /* ---- verdicts */
@@ -86,23 +84,23 @@ void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const 
 void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,
                               double rate);
 
-/* Finds what rises above the floor, behind warm-up, and was seen to rise: the verdict's spikes. -1: no
- * memory. */
+/* Fills in the verdict's spikes: what rises above the floor after warm-up, and was seen to rise. Returns -1
+ * if out of memory. */
 int tide_judging_find_spikes(struct tide_judging *j);
 
 /* ---- decisions; those that return bool leave the verdict alone when they return false */
 
-/* Whether a plateau rests on the last few windows alone, and before them memory rose as ever. */
+/* True if a plateau rests on the last few windows alone, and memory rose as ever before them. */
 bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit);
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit);
 bool tide_judging_decide_one_pass(struct tide_judging *j);
 bool tide_judging_decide_staircase(struct tide_judging *j);
 void tide_judging_look_for_early_knee(struct tide_judging *j);
-/* Makes a plateau of growth without a shape that stands still at its end. */
+/* Turns growth that fits no shape into a plateau if it stands still at its end. */
 void tide_judging_look_for_standstill(struct tide_judging *j);
 
-/* Whether the floor has stood still lately, and for longer than it ever did since it began to rise: whatever
- * shape explains the rise, it does not go on. */
+/* True if the floor stands still at its end, and for longer than it ever did since it began to rise: the rise
+ * has stopped, whatever shape fits it. */
 bool tide_judging_stands_still(const struct tide_judging *j);
 
 #endif

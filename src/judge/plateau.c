@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Windows behind the knee at k. */
+/* Number of windows after the knee at k. */
 static size_t points_behind(const struct tide_judging *j, double k)
 {
     size_t behind = 0;
@@ -14,7 +14,7 @@ static size_t points_behind(const struct tide_judging *j, double k)
     return behind;
 }
 
-/* Whether the floor is level behind the knee at k, or as far behind it as there are points enough to tell. */
+/* True if the floor is level in the last third, or after a later knee at k if that has enough points. */
 static bool has_stopped(const struct tide_judging *j, double k, double rate)
 {
     bool late = k > TIDE_LATELY && points_behind(j, k) >= TIDE_BEHIND_KNEE;
@@ -48,7 +48,7 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
                              fit->beta[1] / tide_judging_span(j));
 }
 
-/* Whether the first points follow the rise of the fit. A step or two up do not, wherever they are. */
+/* True if the first points follow the even rise of the fit. One or two steps up do not. */
 static bool is_even(const struct tide_judging *j, const struct tide_fit *fit, size_t points, double rise)
 {
     double square = 0;
@@ -60,9 +60,8 @@ static bool is_even(const struct tide_judging *j, const struct tide_fit *fit, si
 }
 
 /*
- * With items known, one pass over the data ends at items / items per step, and the question is put directly:
- * does growth up to there and level afterwards explain the floor? Then five points can be enough, because the
- * knee need not be found.
+ * If items are known, one pass over the data ends at items / items per step. Do growth up to there and a
+ * level afterwards explain the floor? Five points can be enough, because the knee need not be found.
  */
 bool tide_judging_decide_one_pass(struct tide_judging *j)
 {
@@ -107,7 +106,7 @@ bool tide_judging_decide_one_pass(struct tide_judging *j)
 
 /*
  * A long run may have filled its cache within what looks like warm-up. Warm-up slows down from the start; a
- * cache that fills grows evenly and then stops: look at the first fifth alone, at its own resolution.
+ * cache that fills grows evenly and then stops. So the first fifth is looked at alone, at its own resolution.
  */
 void tide_judging_look_for_early_knee(struct tide_judging *j)
 {
@@ -152,8 +151,7 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
                              from + knee.k * span + width, tide_fit_value(&j->best, 1), knee.beta[1] / span);
 }
 
-/* The longest that the floor stayed within a band from point `from` until before `end`, on the scaled axis.
- */
+/* Returns how long, in scaled x, the floor stayed within a band at most, over points [from, end). */
 static double longest_still(const struct tide_judging *j, const double *y, size_t from, size_t end,
                             double band)
 {
@@ -177,7 +175,7 @@ static size_t still_since(const double *y, size_t n, double band)
 
 bool tide_judging_stands_still(const struct tide_judging *j)
 {
-    double y[TIDE_WINDOWS_MOST] = {0}; /* beside a jump, without it */
+    double y[TIDE_WINDOWS_MOST] = {0}; /* without the jump, where there is one */
     size_t n = tide_judging_points(j), began = 0;
     for (size_t i = 0; i < n; i++)
         y[i] = tide_judging_unjumped(j, i);
@@ -193,9 +191,9 @@ bool tide_judging_stands_still(const struct tide_judging *j)
 }
 
 /*
- * Programs that load one thing after the other grow in stages that no shape describes, so that the noise
- * about any shape is large. What stands still at the end for long, and for much longer than between two
- * stages, has stopped all the same.
+ * Programs that load one thing after the other grow in stages that no shape describes, so the noise about any
+ * shape is large. Growth has still stopped if the floor stands still at the end for long, and for much longer
+ * than between two stages.
  */
 void tide_judging_look_for_standstill(struct tide_judging *j)
 {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The bytes under which that share of the points between two x lies. NAN: there is none between them. */
+/* Quantile of the live bytes at the points between two x; NAN if there are none. */
 static double quantile(const struct tide_judge_input *live, double from, double to, double share,
                        struct tide_arena *scratch)
 {
@@ -46,14 +46,14 @@ static struct reached find_reached(const struct tide_judge_input *live, double f
     return r;
 }
 
-/* Also one beside which it is not decided what memory does. */
+/* Also true if the verdict beside the jump is undecided. */
 static bool has_jumped(const struct tide_verdict *v)
 {
     return v->kind == TIDE_JUMP || (v->kind == TIDE_UNDECIDED && v->jump_bytes > 0);
 }
 
-/* Up to where memory had not risen: to a jump; else the first third of the way to a knee, or to the end. The
- * first third of the run may hold the whole rise, where that came early. */
+/* Returns x up to which memory had not risen: a jump, or a third of the way to the knee or to the end. (A
+ * third of the run may hold the whole of an early rise.) */
 static double before_rise(const struct tide_verdict *v)
 {
     double risen = v->kind == TIDE_PLATEAU && v->knee_x > v->start_x ? v->knee_x : v->x_last;
@@ -74,8 +74,8 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     if (known <= 0)
         return known;
     double late = v->start_x + TIDE_LATELY * length, before = before_rise(v);
-    /* What is live in the last third is its lower quartile: its floor would be low by the noise of sampling,
-     * its median high where work in progress lasts for half of the time. */
+    /* Live bytes of the last third: their lower quartile. Their floor would be too low because of sampling
+     * noise, their median too high where work in progress lasts for half of the time. */
     double usual = quantile(&input->live, late, INFINITY, 0.25, scratch);
     double crest = quantile(&input->live, late, input->until_x, TIDE_RETENTION_CREST, scratch);
     if (isnan(usual) || isnan(crest))

@@ -8,10 +8,10 @@
 
 enum { SAMPLE = 4096, HEIGHTS = 512 };
 
-/* Walks along the kept floor, which is taken as straight between its points and as going on at its ends. */
+/* A place on the kept floor, which is straight between its points and is extrapolated at its ends. */
 struct walk {
     const struct tide_floor *f;
-    size_t left, right; /* kept windows around the place looked at last; equal when there is only one */
+    size_t left, right; /* kept windows around the last x asked for; equal when there is only one */
 };
 
 static size_t next_kept(const struct tide_floor *f, size_t from)
@@ -21,7 +21,7 @@ static size_t next_kept(const struct tide_floor *f, size_t from)
     return from;
 }
 
-/* Takes no notice of what the floor was before from_x. */
+/* Ignores the floor before from_x. */
 static struct walk begin_walk(const struct tide_floor *f, double from_x)
 {
     struct walk w = {f, next_kept(f, 0), 0};
@@ -50,11 +50,11 @@ static double floor_under(struct walk *w, double x)
         return f->bytes[w->left];
     double slope = (f->bytes[w->right] - f->bytes[w->left]) / width;
     if (x < f->x[w->left] || x > f->x[w->right])
-        slope = fmax(slope, 0); /* beyond the ends a rise may go on, but noise must not dig a hole */
+        slope = fmax(slope, 0); /* beyond the ends a rise may go on, but a fall may be noise */
     return f->bytes[w->left] + slope * (x - f->x[w->left]);
 }
 
-/* Typical height of a moment over its floor, from an even choice of moments. */
+/* Median height of moments over their floor, from evenly chosen moments. */
 static double usual_height(const struct tide_moments *m, const struct tide_floor *f)
 {
     double heights[SAMPLE];
@@ -65,9 +65,8 @@ static double usual_height(const struct tide_moments *m, const struct tide_floor
     return tide_median(heights, n);
 }
 
-/* The phase of a spike: that in which it was highest; when none ran then, the first beside it. Spikes are
- * asked about in their order, so that phases which ended before one (*over of them in a row) are over for the
- * rest. */
+/* Returns the phase of a spike: the one that ran at its top; if none did, the first one that overlaps it.
+ * Spikes come in order of x: phases that ended before one (the first *over) are over for all that follow. */
 static int phase_of(const struct tide_judge_input *input, int at_top, double from, double to, size_t *over)
 {
     if (at_top >= 0)
@@ -83,7 +82,7 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Finds the phase that holds most spikes, of equals the first. Sorts them. */
+/* Finds the phase that holds most spikes, the lowest index among equals. Sorts phases. */
 static void find_phase(int *phases, size_t count, struct tide_spikes *spikes)
 {
     qsort(phases, count, sizeof *phases, by_number);
@@ -97,21 +96,21 @@ static void find_phase(int *phases, size_t count, struct tide_spikes *spikes)
     }
 }
 
-/* Spikes as they are found, one after the other. */
+/* The search for spikes: those found so far, and the current one. */
 struct finding {
     const struct tide_judge_input *input;
     const struct tide_moments *m;
     struct tide_spikes spikes;
     double heights[HEIGHTS];
-    int *phases; /* of those that have one */
+    int *phases; /* of the spikes that have one */
     size_t in_phases, over;
     bool inside;
-    size_t from, to;       /* moments of the one that goes on */
-    double top, under_top; /* its height, and the floor under that */
+    size_t from, to;       /* moments of the current spike */
+    double top, under_top; /* its height, and the floor under its top */
     int at_top;            /* phase */
 };
 
-/* It is as high as this over the floor at moment i. */
+/* Moment i is part of the current spike, or begins one. */
 static void go_on(struct finding *s, size_t i, double height, double floor)
 {
     if (!s->inside) {
@@ -141,8 +140,8 @@ static void end(struct finding *s, bool returned)
     s->inside = false;
 }
 
-/* It ends at these bytes, over this floor. Where the floor came up by more than memory came down, a step of
- * the floor was seen in the window before its own, and no spike. */
+/* Ends the current spike where memory is back at `bytes`. If the floor rose by more than memory fell, there
+ * was no spike but a step of the floor, seen in the window before its own. */
 static void come_back(struct finding *s, double bytes, double floor)
 {
     if (s->under_top + s->top - bytes < floor - s->under_top)
@@ -153,7 +152,7 @@ static void come_back(struct finding *s, double bytes, double floor)
 int tide_judging_find_spikes(struct tide_judging *j)
 {
     const struct tide_moments *m = &j->moments;
-    double warm_x = j->start > 0 ? j->x[j->start - 1] : -INFINITY; /* the last place that is warm-up */
+    double warm_x = j->start > 0 ? j->x[j->start - 1] : -INFINITY; /* the last floor point of warm-up */
     struct finding s = {.input = j->input,
                         .m = m,
                         .spikes = {.phase = -1},
@@ -163,14 +162,14 @@ int tide_judging_find_spikes(struct tide_judging *j)
     double usual = usual_height(m, &j->floor);
     double tall = fmax(TIDE_SPIKE_SHARE * j->level, TIDE_SPIKE_NOISES * usual / TIDE_MAD_SIGMA);
     size_t above = 0;
-    bool was_low = false; /* only what was low before was seen to rise */
+    bool was_low = false; /* what was never low was not seen to rise */
     struct walk w = begin_walk(&j->floor, j->v->start_x);
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        /* Those of a level are counted from the level that is said: where its floor is lower is a dip. */
+        /* Above a flat floor, spikes are measured from the reported level: a lower floor is only a dip. */
         double floor = j->v->kind == TIDE_FLAT ? j->v->floor_last : floor_under(&w, m->x[i]),
-               most = floor + tall; /* that is not a spike */
+               most = floor + tall; /* the highest that is not a spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
         was_low = was_low || began_low;
         if (began_low)

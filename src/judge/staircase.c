@@ -10,8 +10,8 @@
 #include <math.h>
 
 struct stairs {
-    double usual; /* difference of neighbours that are on one tread, as a standard deviation */
-    double tall;  /* what counts as a stair */
+    double usual; /* standard deviation of the difference of neighbours on one tread */
+    double tall;  /* least height of a stair */
     double first_x, last_x;
     double sum, sum_after_first, sum_of_squares, down, tallest;
     double sum_of_gaps_squared; /* between one stair and the next */
@@ -27,7 +27,7 @@ static bool comes_with(const double *marks, size_t count, double from, double to
     return false;
 }
 
-/* Of marks that are more than this, some are beside any stair by chance. */
+/* True if marks are so few that one is rarely beside a stair by chance. */
 static bool is_rare(const struct tide_judging *j, size_t marks)
 {
     return (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
@@ -84,9 +84,7 @@ static struct stairs find_stairs(const struct tide_judging *j, double *work)
     return s;
 }
 
-/* Where the stairs had come to all but half of a usual one: what came after that is not a stair like the
- * others.
- */
+/* Returns where the stairs had come to all but half of a usual one: a later rise is no stair like them. */
 static double grew_until(const struct tide_judging *j, const struct stairs *s)
 {
     const double *y = j->y + j->start, *x = j->x + j->start;
@@ -113,7 +111,7 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
     return explain && going_on && spread >= TIDE_STAIR_SPAN * tide_judging_span(j);
 }
 
-/* Whether most stairs came with a mark of a kind that is too rare for that to be chance. */
+/* True if most stairs came with a mark of a kind that is too rare for that to be chance. */
 static bool belongs(const struct tide_judging *j, size_t with, size_t stairs, size_t marks)
 {
     return (double)with >= TIDE_STAIR_WITH * (double)stairs && is_rare(j, marks);
@@ -128,9 +126,9 @@ static enum tide_stairs_at where_from(const struct tide_judging *j, const struct
 }
 
 /*
- * The standard deviation of the sum of that many stairs, if those to come are like those that came: they
- * differ in height, and their number in a stretch varies as the gaps between them do (a renewal process). A
- * gap is known to two windows only, and those that an epoch or a phase makes come when it does.
+ * Standard deviation of the sum of that many stairs, if those to come are like those that came. Stairs differ
+ * in height, and their number in a stretch varies as the gaps between them do (a renewal process). A gap is
+ * known only to two windows. Stairs of epochs or phases come when these do, so their gaps do not count.
  */
 static double unsure_sum(const struct stairs *s, enum tide_stairs_at at, double window)
 {
@@ -158,13 +156,13 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
         tide_judging_sureness(s.sum / fmax(tide_error_of_both(off, s.usual), 1e-300), count - 1);
     if (sureness < TIDE_STAIR_Z && j->moments.count >= TIDE_SHORT_MOMENTS)
         return false;
-    if (sureness < TIDE_STAIR_Z) { /* whatever shape can be laid over so few points */
+    if (sureness < TIDE_STAIR_Z) { /* any shape may fit so few points */
         const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
         tide_judging_say_undecided(j, line->tail, line->tail_error);
         return true;
     }
-    /* The first stair begins the first period: from it to the last, the stairs after it are the growth.
-     * Unsure are the places of both (a window), the levels (noise), and what the stairs differ by. */
+    /* From the first stair to the last, the growth is all stairs but the first. What is unsure: the places of
+     * both (a window), the levels (noise), and what the stairs differ by. */
     double rate = s.sum_after_first / spread;
     double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + off / spread;
     struct tide_verdict *v = j->v;
