@@ -1,9 +1,9 @@
 /*
  * accuse.c - which of the sites that grow explain the growth that the verdict is about, and how much of it.
  *
- * A site is a culprit of a leak if its process is accused and it takes part in the growth over the stretch in
- * which that leaks. What was imported before, what grows in a process that does not, what is next to nothing:
- * all of that grows, and explains nothing.
+ * A site is a culprit of a leak if its process is accused and the site takes part in the growth during the
+ * leak. Sites also grow by imports before that, in processes that do not leak, or by next to nothing: that
+ * explains nothing.
  */
 #include "assess/blame_private.h"
 #include "assess/moment.h"
@@ -15,14 +15,14 @@
 
 /* ---- shares */
 
-/* Growth of which a culprit's is a part. */
+/* The growth that a culprit's growth is a part of. */
 struct whole {
     double per_x, bytes;
-    double from_x, to_x; /* in which it grew */
+    double from_x, to_x; /* stretch in which it grew */
 };
 
-/* What was assessed as a leak: the process, or for device memory that process on all its GPUs; where the
- * driver does not tell processes apart, the GPUs. per_x 0: none. */
+/* Returns the leak around a culprit: of its process or, for device memory, of that process on all its GPUs;
+ * if the driver does not tell processes apart, of the GPUs. per_x 0: there is none. */
 static struct whole leak_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     struct whole own = {0}, shared = {0};
@@ -43,7 +43,7 @@ static struct whole leak_around(const struct tide_blaming *g, const struct tide_
     return own.per_x > 0 || !device ? own : shared;
 }
 
-/* By how much the host memory of a culprit's process jumped, whatever else it did; 0: it did not. */
+/* Returns by how much the host memory of a culprit's process jumped, whatever else it did; 0: it did not. */
 static double jump_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     for (size_t i = 0; i < g->a->count && !tide_site_is_on_device(c->site); i++) {
@@ -55,7 +55,7 @@ static double jump_around(const struct tide_blaming *g, const struct tide_culpri
     return 0;
 }
 
-/* What the sites of a culprit's process ask for in its kind of memory, per step. */
+/* Returns what the sites of a culprit's process ask for in its kind of memory, per step. */
 static double asked_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     double sum = 0;
@@ -68,8 +68,8 @@ static double asked_around(const struct tide_blaming *g, const struct tide_culpr
     return sum;
 }
 
-/* What a site that is not decided about grew by while its process leaked, as a share of that. NAN: it is more
- * than that, beyond the error of its samples, so that it must have been something else. */
+/* Returns the growth of an undecided site while its process leaked, as a share of that leak. NAN: the site
+ * grew by more than the leak, beyond the error of its samples, so it must have been something else. */
 static double share_undecided(const struct tide_blaming *g, struct tide_culprit *c, const struct whole *leak)
 {
     int64_t from_ns = tide_assess_time_of(g->a, leak->from_x), to_ns = tide_assess_time_of(g->a, leak->to_x);
@@ -79,9 +79,9 @@ static double share_undecided(const struct tide_blaming *g, struct tide_culprit 
     return c->bytes - 2 * error > leak->bytes ? NAN : fmin(c->bytes / leak->bytes, 1);
 }
 
-/* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
- * memory. Sites count what was asked for, which may be more than the pages that were touched: then against
- * their sum, so that shares never add up to more than all. A jump is explained against its process's. */
+/* The share of a site that grows is that of the leak, or of all sites that grow in the same memory if nothing
+ * leaks. Sites count what was asked for, which may be more than the pages that were touched. Then their sum
+ * is the whole, so that shares never add up to more than all. The share of a jump is of the process's. */
 static void share_growth(struct tide_blaming *g, const double sum[2], struct tide_culprit *c)
 {
     struct whole leak = leak_around(g, c);
@@ -114,7 +114,7 @@ bool tide_blaming_is_about(const struct tide_blaming *g, int64_t process)
     return !of_some || worst->process == process || has_role(g->h, process, worst->member);
 }
 
-/* Whether a finding is about a process, or that process grows by itself. */
+/* True if a finding is about a process, or that process grows by itself. */
 static bool is_accused(const struct tide_blaming *g, int64_t process)
 {
     enum tide_verdict_kind kind = g->a->judged[0].verdict.kind;
@@ -129,8 +129,8 @@ static bool is_accused(const struct tide_blaming *g, int64_t process)
     return false;
 }
 
-/* Whether a site of host memory grew by more than its process can have, of which it is not decided whether it
- * grows: as where a runtime moves what it has from one site to another. */
+/* True if the process of a site of host memory is undecided and cannot have grown by as much as the site: as
+ * where a runtime moves memory from one site to another. */
 static bool outgrows(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     double error = isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0;
@@ -145,9 +145,7 @@ static bool outgrows(const struct tide_blaming *g, const struct tide_culprit *c)
     return false;
 }
 
-/* Whether a site has a part in what its process is accused of. What is bounded is kept: it is said as
- * healthy.
- */
+/* True if a site has a part in what its process is accused of. Bounded sites stay: they become healthy. */
 static bool explains(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     if (!is_accused(g, c->process))
@@ -163,7 +161,7 @@ static bool explains(const struct tide_blaming *g, const struct tide_culprit *c)
 /* Which memory the verdict is about. */
 enum memory { ANY, HOST, DEVICE };
 
-/* What leaks comes first, and of that what the verdict is about. */
+/* Sites that leak come first; of these, those in the memory that the verdict is about. */
 static int faster_first(const void *a, const void *b, void *context)
 {
     const struct tide_culprit *left = a, *right = b;
@@ -217,8 +215,7 @@ static bool is_same_line(const struct tide_frame *a, const struct tide_frame *b)
                       !strcmp(a->file, b->file) && (a->line > 0 || a->offset == b->offset));
 }
 
-/* The n-th frame of the program's own in the stack of a site, from 0, the innermost; NULL: there are not so
- * many. */
+/* Returns the program's n-th own frame in the stack of a site, from 0, the innermost; NULL: there is none. */
 static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site,
                                           size_t n)
 {
@@ -233,7 +230,7 @@ const struct tide_frame *tide_culprit_caller(const struct tide_history *h, const
     return own_frame(h, c->site, c->common);
 }
 
-/* Whether two stacks without a frame of the program's own look the same, as far in as a person is shown: a
+/* True if two stacks without a frame of the program's own look the same, as far in as a person is shown: a
  * runtime maps its heap in one function, called from several places. */
 static bool look_alike(const struct tide_history *h, const struct tide_culprit *a,
                        const struct tide_culprit *b)
@@ -260,7 +257,7 @@ static bool do_meet(const struct tide_history *h, const struct tide_culprit *a, 
     return line || other ? is_same_line(line, other) : look_alike(h, a, b);
 }
 
-/* How many of the program's own frames, from the innermost, the stacks of two sites have in common. */
+/* Returns how many of the program's own frames, from the innermost, the stacks of two sites share. */
 static size_t common_frames(const struct tide_history *h, const struct tide_culprit *a,
                             const struct tide_culprit *b, size_t most)
 {
@@ -314,7 +311,7 @@ static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more
     to->factor = NAN;
 }
 
-/* Takes the sites that meet in a culprit's line, it first, out of the list and into `met`. */
+/* Moves the sites that meet in a culprit's line out of the list and into `met`, the culprit first. */
 static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *met)
 {
     struct tide_blame *b = g->b;
@@ -334,7 +331,7 @@ static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *m
     return count;
 }
 
-/* Of those that meet, the ones that the same line called become one. */
+/* Joins those of `met` that were called by the same line. */
 static size_t join_callers(const struct tide_history *h, struct tide_culprit *met, size_t count)
 {
     size_t callers = 0;

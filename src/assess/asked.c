@@ -1,15 +1,14 @@
 /*
- * asked.c - whether a process that grows has asked for more.
+ * asked.c - has a process that grows asked for more memory?
  *
- * Memory is asked for first and touched later, and what leaks must be asked for again and again. A process
- * that rises while what it has asked for stays as it was touches pages that it had: a buffer that is filled,
- * memory that others share with it, the heap that a runtime took in one piece and fills with garbage until it
- * has to collect. That ends when all of it is touched. What leaks inside of such a piece looks the same, so
- * this is not decided; if it is little of what the process has, it is flat.
+ * Memory is asked for first and touched later, and what leaks must be asked for again and again. If a process
+ * rises but has asked for no more, it touches pages that it had: a buffer that is filled, memory that others
+ * share with it, a heap that a runtime took in one piece and fills with garbage until it has to collect. That
+ * ends when all of it is touched. A leak inside of such a piece looks the same, so the verdict is undecided;
+ * if the rise is small against the process, it is flat.
  *
- * A large mapping that no memory was reserved for (MAP_NORESERVE) is not such a piece: it is addresses that
- * an allocator took far ahead, of which it means to use what it will need. What is touched there was asked
- * for.
+ * A large mapping without a reservation (MAP_NORESERVE) is not such a piece: an allocator took addresses far
+ * ahead, to use as much of them as it will need. What is touched there counts as asked for.
  */
 #include "assess/assessment_private.h"
 #include "judge/thresholds.h"
@@ -17,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Of the stretch: what is taken in one piece is taken before the first of these, and what a process gives
- * back as it ends after the second; beside each, so much is looked at. */
+/* Shares of the stretch. Memory taken in one piece is taken before STARTED, and what a process frees as it
+ * ends comes after ENDING. BESIDE is how much is looked at next to each. */
 static const double STARTED = 0.25, ENDING = 0.95, BESIDE = 0.1;
 
 /* Bytes of a process: what is there, and what was asked for that it could be part of. Shared memory may be
@@ -28,14 +27,14 @@ struct had {
     double shared, mapped;
 };
 
-/* Stacks, and pages that may no longer be written, are not counted in what was asked for: it can be somewhat
- * less than is there, and is not known when it is much less. */
+/* What was asked for excludes stacks and pages that may no longer be written. So it can be somewhat less than
+ * what is there; if it is much less, it is not known. */
 static bool is_known(const struct tide_history_point *p)
 {
     return p->asked_bytes >= (p->private_bytes - p->shared_bytes) / 2 && p->mapped_bytes >= p->shmem_bytes;
 }
 
-/* The lowest of each between two times. False: not known. */
+/* Finds the lowest of each between two times. False: not known. */
 static bool find_lowest(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns,
                         struct had *ret_had)
 {
@@ -54,14 +53,14 @@ static bool find_lowest(const struct tide_history_process *p, int64_t from_ns, i
     return isfinite(low.own);
 }
 
-/* What more is there, as far as so much more was asked for. */
+/* What more is there, but at most what more was asked for. */
 static double asked_of(double more, double asked)
 {
     return fmin(fmax(more, 0), fmax(asked, 0));
 }
 
-/* What files in memory have at a time, by the tracker: a runtime that reserves addresses for its heap takes
- * the memory for it there, before it touches that. 0: there are none. */
+/* Returns the size of files in memory at a time, by the tracker: a runtime that reserves addresses for its
+ * heap takes the memory for it there before it touches it. 0: there are none. */
 static double files_at(const struct tide_history *h, int64_t t_ns)
 {
     double bytes = 0;
@@ -74,7 +73,7 @@ static double files_at(const struct tide_history *h, int64_t t_ns)
     return bytes;
 }
 
-/* What of its memory, shared or its own, the process has not touched at a time. */
+/* Returns how much of its memory, shared or its own, the process has not touched at a time. */
 static double room_at(const struct tide_history *h, const struct tide_history_process *p, int64_t t_ns,
                       bool shared)
 {
@@ -85,8 +84,8 @@ static double room_at(const struct tide_history *h, const struct tide_history_pr
     return fmax((double)(now->asked_bytes - (now->private_bytes - now->shared_bytes)), 0);
 }
 
-/* Which part of what a process has more of its own between two times is in mappings without a reservation: by
- * the first and the last reading of these, if they are half of that time apart. 0: not known. */
+/* Returns which part of a process's own growth between two times is in mappings without a reservation: by the
+ * first and the last reading of these, if they are half of that time apart. 0: not known. */
 static double unreserved_part(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns)
 {
     const struct tide_history_smaps *first = NULL, *last = NULL;
@@ -135,8 +134,8 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
     double asked = fmax(asked_of(own, last.asked - first.asked), unreserved) +
                    asked_of(shared, fmax(last.mapped - first.mapped, files));
     double touched = fmax(own, 0) + fmax(shared, 0), least = TIDE_ASKED_SHARE * (ENDING - STARTED - BESIDE);
-    /* Pages that it no longer has in common with others were there before, and what was given back as it
-     * ended tells nothing. */
+    /* Too little was touched: pages that are no longer shared were there before, and what was freed at the
+     * end tells nothing. Or enough was asked for. */
     if (touched < least * v->growth_bytes || asked >= TIDE_ASKED_SHARE * touched)
         return;
     j->starting = false;

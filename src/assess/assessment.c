@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    BUCKETS = 4096, /* points of a series: more cannot change a verdict, whose floor has at most a hundred
+    BUCKETS = 4096, /* points of a series: more cannot change a verdict, because a floor has at most a hundred
                        windows */
     LEAST_SMAPS = 12,
 };
@@ -20,7 +20,7 @@ struct tide_assessment_private {
     struct tide_assessment public;
     struct tide_arena arena;     /* series, names: as long as the assessment */
     struct tide_arena scratch;   /* the judge's */
-    struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
+    struct tide_assessing frame; /* axis, buckets and phases, for tide_assess_levels() */
 };
 
 /* --- the frame ----------------------------------------------------------------------------------------- */
@@ -77,8 +77,8 @@ static int make_spans(struct tide_assessing *s)
     return 0;
 }
 
-/* The phase that ran when memory was read. On an axis of steps all phases of a step lie at the same place, so
- * which of them held a spike only time can tell. */
+/* Finds the phase that ran when memory was read. On an axis of steps all phases of a step are at the same
+ * place, so only the time tells which of them held a spike. */
 static int find_bucket_phases(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
@@ -109,7 +109,7 @@ static int find_bucket_phases(struct tide_assessing *s)
 
 /* --- limits -------------------------------------------------------------------------------------------- */
 
-/* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
+/* Finds the lowest limit of the tree at the end: of each name, the last counts. "gpu N" and "rlimit" limits
  * are not the tree's. */
 static int find_limit(struct tide_assessing *s)
 {
@@ -174,7 +174,8 @@ static int find_roles(struct tide_assessing *s)
 
 /* --- one series ---------------------------------------------------------------------------------------- */
 
-/* The bucket that holds a time, or the first; as many as there are when it is later than all. */
+/* Returns the bucket that holds a time; the first if it is earlier than all; the number of buckets if
+ * later. */
 static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
 {
     return tide_until(s->bucket_ns + 1, sizeof *s->bucket_ns, s->buckets, t_ns);
@@ -201,7 +202,7 @@ static void add_levels(const struct tide_assessing *s, const struct tide_level *
     }
 }
 
-/* The same of what is known only where it was read. */
+/* The same for levels that are known only where they were read. */
 static void put_levels(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
                        double *low, double *high)
 {
@@ -213,7 +214,7 @@ static void put_levels(const struct tide_assessing *s, const struct tide_level *
     }
 }
 
-/* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
+/* Allocates a value per bucket, all NAN: nothing was seen. NULL without memory. */
 static double *take_nans(struct tide_assessing *s)
 {
     double *values = tide_arena_take(s->scratch, s->buckets + 1, sizeof *values);
@@ -222,7 +223,7 @@ static double *take_nans(struct tide_assessing *s)
     return values;
 }
 
-/* The process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
+/* Returns the process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
 static struct tide_level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
                                     bool own_pages, size_t *ret_count)
 {
@@ -235,8 +236,8 @@ static struct tide_level *levels_of(struct tide_arena *scratch, const struct tid
     return levels;
 }
 
-/* Private bytes of a process whose PSS alone tells what it has of shared memory (shared_parts.c): they are
- * known where that was read. Lives in the scratch arena. */
+/* Returns the private bytes of a process where its PSS was read, if only PSS tells its part of shared memory
+ * (shared_parts.c). Lives in the scratch arena. */
 static struct tide_level *levels_as_read(struct tide_arena *scratch, const struct tide_history_process *p,
                                          size_t *ret_count)
 {
@@ -253,7 +254,8 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
     return levels;
 }
 
-/* Lowest and highest per bucket as points of the axis; at how many places. -1: no memory. */
+/* Turns lowest and highest per bucket into points of the axis. ret_moments: at how many places. -1: no
+ * memory. */
 static int spread(struct tide_assessing *s, const double *low, const double *high,
                   struct tide_judge_input *ret_input, size_t *ret_moments)
 {
@@ -267,7 +269,7 @@ static int spread(struct tide_assessing *s, const double *low, const double *hig
         if (isnan(low[b]) || isnan(s->bucket_x[b]))
             continue;
         moments += n == 0 || x[n - 1] != s->bucket_x[b];
-        /* Of several looks the order is not known: what is nearer to the one before came first. */
+        /* The order of several looks is not known: the value nearer to the one before came first. */
         bool falls = n > 0 && fabs(bytes[n - 1] - high[b]) < fabs(bytes[n - 1] - low[b]);
         for (int k = 0; k < (high[b] == low[b] ? 1 : 2); k++) {
             x[n] = s->bucket_x[b];
@@ -296,8 +298,8 @@ int tide_assessing_series(struct tide_assessing *s, const struct tide_level *lev
     return 0;
 }
 
-/* Whether it was over long before the recording was, or took over from one of its role that was: then it had
- * a piece of work to do, and what it needed for that says nothing of a longer one. */
+/* True if it ended long before the recording did, or took over from one of its role that had ended. It had a
+ * piece of work to do, and what it needed for that says nothing about a longer one. */
 static bool was_one_of_several(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
@@ -315,7 +317,8 @@ static bool was_one_of_several(const struct tide_assessing *s, const struct tide
     return false;
 }
 
-/* What a thread that computes got of a processor between two places of the axis; 1 where nothing tells. */
+/* Returns the share of a processor that a thread which computes got between two places of the axis; 1: not
+ * known. */
 static double pace(const struct tide_assessing *s, double from_x, double to_x)
 {
     const struct tide_tick *ticks = s->h->ticks;
@@ -361,7 +364,7 @@ static void allow_for_start(const struct tide_assessing *s, struct tide_judged *
     v->detectable = NAN;
 }
 
-/* Puts what was judged where it lives as long as the assessment. */
+/* Copies the series to where it lives as long as the assessment. */
 static int keep_series(struct tide_assessing *s, const struct tide_judge_input *input, struct tide_judged *j)
 {
     double *kept_x = tide_arena_take(s->arena, input->count + 1, sizeof *kept_x);
@@ -376,7 +379,7 @@ static int keep_series(struct tide_assessing *s, const struct tide_judge_input *
     return 0;
 }
 
-/* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
+/* Judges the series given by lowest and highest per bucket. Returns 1 if judged; 0 if it is too short; -1. */
 static int judge_series(struct tide_assessing *s, const double *low, const double *high,
                         struct tide_judged *j)
 {
@@ -386,7 +389,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     if (spread(s, low, high, &input, &moments))
         return -1;
     size_t least =
-        j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* of the tree there is always an answer */
+        j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* the tree always gets an answer */
     if (moments < least) {
         tide_arena_rewind(s->scratch, mark);
         return 0;
@@ -411,7 +414,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     return 1;
 }
 
-/* The same of levels. */
+/* The same for levels. */
 static int judge_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
                         int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged *j)
 {
@@ -436,7 +439,7 @@ int tide_assessing_levels(struct tide_assessing *s, const struct tide_level *lev
 {
     if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
         return tide_err_set(s->err, "judging was stopped");
-    /* The tree comes last and always has its place. */
+    /* The tree comes last and always has a slot. */
     if (s->a->count >= TIDE_JUDGED_MOST - (j.subject == TIDE_SUBJECT_TREE ? 0 : 1)) {
         s->a->beyond++;
         return 0;
@@ -465,7 +468,7 @@ int64_t tide_assessing_time(const struct tide_assessing *s, double x)
 
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *p)
 {
-    if (p->unread_ns) /* its last level is not the level of the time since */
+    if (p->unread_ns) /* its last level is not known to have lasted */
         return p->unread_ns;
     return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
 }
@@ -475,7 +478,7 @@ double tide_assessing_limit(const struct tide_assessing *s, double now)
     return s->a->limit_bytes - fmax(s->tree_now - now, 0);
 }
 
-/* Whether these times are in so few buckets that nothing can be judged by them. */
+/* True if these times span too few buckets to judge anything. */
 static bool is_brief(const struct tide_assessing *s, int64_t began_ns, int64_t ended_ns)
 {
     size_t first = bucket_at(s, began_ns);
@@ -495,7 +498,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                                                               : levels_of(s->scratch, p, own_pages, &count);
     if (!levels)
         return tide_assessing_no_memory(s->err);
-    /* The last look may be at one that gives back its memory as it ends. */
+    /* The last look may see the process free its memory as it ends. */
     double now = count ? fmax(levels[count - 1].bytes, levels[count > 1 ? count - 2 : 0].bytes) : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
                             .process = p->row.id,
@@ -519,8 +522,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
 }
 
 /*
- * A process that was forked may copy pages of its parent's, which RSS does not show. Its own pages are judged
- * if they were read often enough where there is an axis; what a few readings leave undecided says nothing.
+ * A forked process may copy pages of its parent's, which RSS does not show. Its own pages are judged if they
+ * were read often enough on the axis; what a few readings leave undecided says nothing.
  */
 static int judge_own_pages(struct tide_assessing *s, const struct tide_history_process *p)
 {
@@ -579,7 +582,7 @@ void tide_assessment_free(struct tide_assessment *a)
         return;
     tide_arena_release(&a->private->arena);
     tide_arena_release(&a->private->scratch);
-    free(a->private); /* of which it is a part */
+    free(a->private); /* `a` is part of it */
 }
 
 static double either(double option, int64_t recorded)
@@ -587,7 +590,7 @@ static double either(double option, int64_t recorded)
     return isfinite(option) ? option : recorded == TIDE_UNKNOWN ? NAN : (double)recorded;
 }
 
-/* Processes by peak, so that the small ones are left out when there are too many. */
+/* Largest peak first, so that the small ones are left out if there are too many. */
 static int by_peak(const void *a, const void *b)
 {
     const struct tide_history_process *left = *(const struct tide_history_process *const *)a;
@@ -622,8 +625,8 @@ static int judge_processes(struct tide_assessing *s)
 }
 
 /*
- * Items per step from what the process that told the steps counted itself; NAN when it did not. Loader
- * processes count too, ahead of the training.
+ * Items per step, as counted by the process that named the steps; NAN: it did not. Loader processes count
+ * too, ahead of the training.
  */
 static double counted_items_per_step(const struct tide_assessing *s)
 {
@@ -642,7 +645,8 @@ static double counted_items_per_step(const struct tide_assessing *s)
     return to > from && items > 0 ? items / (to - from) : NAN;
 }
 
-/* How long nothing could be written, by the writer's own notes (writer.c), and from when on. */
+/* Returns for how many seconds nothing could be written, by the writer's own notes (writer.c), and from when
+ * on. */
 static double find_gap(const struct tide_history *h, double *ret_from)
 {
     double seconds = 0;
@@ -677,7 +681,7 @@ static int assess(struct tide_assessing *s)
         return -1;
     const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
     for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
-        last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* the looks after everyone had ended say nothing */
+        last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* looks after all processes ended say nothing */
     s->tree_now = last ? (double)last->counted_bytes : 0;
     a->pss_known =
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;

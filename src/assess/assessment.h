@@ -1,15 +1,14 @@
 /*
- * assessment.h - the verdict on a whole recording: which series are judged, which is the worst, and how to
- * say it.
+ * assessment.h - the verdict on a whole recording: which series are judged, and which of them is the worst.
  *
- * From a history it makes one series per process (private bytes), per role with several members (their sum),
- * for the tree (counted bytes), per process and device for GPUs, and per gauge; for a forked process also of
- * the pages that are its own (USS), which is where copy-on-write growth shows; on the axis of steps where
- * there are any, else of seconds. It judges each, picks the worst, and forecasts when the lowest limit is
+ * It makes series from a history: one per process (private bytes), per role with several members (their sum),
+ * for the tree (counted bytes), per process and device for GPUs, and per gauge. A forked process also gets
+ * one of the pages that are its own (USS), where copy-on-write growth shows. The axis is steps where there
+ * are any, else seconds. It judges each series, picks the worst, and forecasts when the lowest limit is
  * reached. Text and JSON for people and for CI come from here, for recordings and for plain series alike, so
  * that `run`, `attach`, `watch` and `judge` say the same thing.
  *
- * Where the heap hook knew what a process holds, memory that rises without it is called retention.
+ * Where the heap hook knew what a process holds, memory that rises while that does not is called retention.
  */
 #ifndef TIDE_ASSESSMENT_H
 #define TIDE_ASSESSMENT_H
@@ -35,23 +34,22 @@ enum tide_subject {
     TIDE_SUBJECT_COLUMN, /* of a plain series */
 };
 
-/* What an allocator has free and keeps, and what malloc_trim would give back of it. NAN: it cannot be asked.
- */
+/* What an allocator keeps free, and what malloc_trim would give back of it. NAN: it cannot be asked. */
 struct tide_kept {
     double free_bytes, pieces;
     double top_bytes;           /* of free_bytes: at the end of the heap, in one piece */
-    double trim_low, trim_high; /* between these: whole pages inside the pieces, and all of them */
-    double threads;             /* of the process: each may have an arena of its own */
+    double trim_low, trim_high; /* what comes back at least and at most: whole pages, all pieces */
+    double threads;             /* of the process; each may have an arena of its own */
 };
 
 enum tide_kept_where { TIDE_KEPT_UNKNOWN, TIDE_KEPT_AT_THE_END, TIDE_KEPT_IN_PAGES, TIDE_KEPT_IN_HOLES };
 
 /* Peaks that rise from epoch to epoch over a floor that does not. */
 struct tide_crest {
-    size_t epochs;                  /* how many were compared; 0: they do not rise */
+    size_t epochs;                  /* how many were compared; 0: peaks do not rise */
     double per_epoch, low, high;    /* bytes, with a 95 % interval */
     double first_bytes, last_bytes; /* of the fitted line */
-    char phase[64];                 /* escaped name of the phase that holds the last one; "" if none */
+    char phase[64];                 /* escaped name of the phase that holds the last peak; "" if none */
 };
 
 struct tide_judged {
@@ -60,32 +58,32 @@ struct tide_judged {
     int64_t pid;       /* of that process; 0 without one */
     int64_t device;    /* for GPU; else TIDE_UNKNOWN */
     int32_t gauge;     /* for GAUGE: which of the history's names */
-    bool shared;       /* for GAUGE: not the program's own, but shared memory that the tracker saw */
+    bool shared;       /* for GAUGE: shared memory that the tracker saw, not a gauge of the program */
     int64_t member;    /* for ROLE: id of one of its processes; else 0 */
-    const char *role;  /* of its process or processes; lives in the assessment, unescaped; NULL: of none */
-    size_t members;    /* for ROLE and TREE: how many processes at most at one time */
+    const char *role;  /* of its process or processes; lives in the assessment, unescaped; NULL: none */
+    size_t members;    /* for ROLE and TREE: the most processes at one time */
     bool starting;     /* undecided, because what grew may be the program's start */
-    bool unexplained;  /* undecided, because a sum rose and no process in it surely did */
-    double room_bytes; /* undecided, because it rose without having asked for more: what it had then that was
-                          not touched yet; NAN otherwise */
-    bool passing;      /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
-    bool python;       /* PROCESS: an interpreter of Python's */
+    bool unexplained;  /* undecided, because a sum rose but no process in it surely did */
+    double room_bytes; /* undecided, because it rose without asking for more: what it had asked for but not
+                          touched yet; NAN otherwise */
+    bool passing;      /* PROCESS: lives briefly, and others of its role came before or after; ROLE: all do */
+    bool python;       /* PROCESS: a Python interpreter */
     bool own_pages;    /* the series is USS: pages that are the process's own */
-    bool inside;       /* a leak of what the program holds, while the process's memory is level */
+    bool inside;       /* what the program holds leaks, while the process's memory is level */
     char name[128];    /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                           tree" */
     bool x_is_steps;
     double seconds_per_step; /* 1 without steps; NAN: not known */
-    double limit_bytes;      /* what the series itself may reach before the limit is hit; NAN: none known */
+    double limit_bytes;      /* what this series may reach before the tree hits its limit; NAN: none known */
     char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
     char
         jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
     struct tide_crest crest;
     struct tide_verdict verdict;
-    bool live_known;                 /* what the program holds is known, and its memory rose: */
-    struct tide_retention retention; /* what that says */
-    bool may_go_on; /* memory has stopped rising; whether what the program holds has is not known yet */
-    bool filling;   /* a plateau that is still to come: memory that is held is being touched */
+    bool live_known;                 /* what the program holds is known, and memory rose: see `retention` */
+    struct tide_retention retention; /* set if live_known */
+    bool may_go_on; /* memory has stopped rising; not known yet whether what the program holds has, too */
+    bool filling;   /* a plateau that is still to come: the process touches memory that it holds */
     struct tide_kept kept;
     const double *x, *bytes; /* the series that was judged; lives in the assessment */
     size_t count;
@@ -94,20 +92,20 @@ struct tide_judged {
 struct tide_assessment {
     struct tide_judged *judged; /* the worst first */
     size_t count;               /* at least 1 */
-    size_t beyond;              /* series that were too many to be judged: the smallest processes, ... */
+    size_t beyond;              /* series beyond what can be judged: the smallest processes, ... */
     double limit_bytes;         /* lowest that applies to the tree; NAN: none known */
     char limit_name[96];        /* escaped */
     double items, items_per_step;
     double pss_known; /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
     double steps;     /* seen; NAN without steps */
-    bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
+    bool has_ended;   /* the run has ended: there is no forecast, and more steps will not settle anything */
     struct tide_death death;
     struct tide_phases phases;    /* of the history; none for plain series */
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
-    int64_t steps_told;           /* by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
-    bool steps_in_bursts;         /* steps were told, but in bursts: time is the axis */
-    char others[256];   /* one line about the processes that are not the worst; "" when there are none */
-    char evidence[256]; /* one line from the program's own gauges, where they disagree with the worst; "" */
+    int64_t steps_told;   /* named by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
+    bool steps_in_bursts; /* steps were named, but in bursts: time is the axis */
+    char others[256];     /* one line about the processes that are not the worst; "" when there are none */
+    char evidence[256];   /* one line from the program's own gauges, where they disagree with the worst; "" */
     struct tide_assessment_private *private;
 };
 
@@ -117,30 +115,30 @@ struct tide_assess_options {
     const atomic_bool *stop;      /* once true, judging a history fails within milliseconds; NULL: never */
 };
 
-/* options NULL: as the recording says. Caller frees with tide_assessment_free. Fails when there is nothing to
- * judge. */
+/* Caller frees the result with tide_assessment_free. options NULL: as the recording says. Fails if there is
+ * nothing to judge. */
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
                         struct tide_assessment **ret_assessment, struct tide_err *err);
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
                        struct tide_assessment **ret_assessment, struct tide_err *err);
 void tide_assessment_free(struct tide_assessment *assessment);
 
-/* A recording opened for an answer: its history and the verdict on it, in one go. */
+/* A recording opened for an answer: its history and the verdict on it. */
 struct tide_answer {
     struct tide_history *history;
     struct tide_assessment *assessment;
 };
 
-/* On success the caller releases it. */
+/* On success the caller releases it with tide_answer_release. */
 int tide_answer_init(struct tide_answer *answer, const char *path, const struct tide_assess_options *options,
                      struct tide_err *err);
 void tide_answer_release(struct tide_answer *answer);
 
-/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
- * per process. NAN: not known. */
+/* Share of a process's bytes that counts as its own: memory inherited from a fork counts once, not once per
+ * process. NAN: not known. */
 double tide_assess_own_share(const struct tide_history_process *process);
 
-/* Where most of what is free lies, which decides what can be done about it. */
+/* Returns where most of the free memory is, which decides what can be done about it. */
 enum tide_kept_where tide_kept_where(const struct tide_kept *kept);
 
 /* A value that holds from its time until the next one. */
@@ -150,25 +148,25 @@ struct tide_level {
 };
 
 /*
- * Judges one more series on the assessment's own axis: levels from began_ns to ended_ns. 1: judged,
- * *ret_judged has verdict and series (which lives in the assessment); 0: seen too rarely to judge; -1. The
- * history that was assessed must still be there.
+ * Judges one more series on the assessment's own axis: levels from began_ns to ended_ns. Returns 1 if judged:
+ * *ret_judged has the verdict and the series, which lives in the assessment. 0: seen too rarely to judge; -1:
+ * error. The history that was assessed must still exist.
  */
 int tide_assess_levels(struct tide_assessment *assessment, const struct tide_level *levels, size_t count,
                        int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
                        struct tide_err *err);
 
-/* The time at which a step began (or that second); TIDE_UNKNOWN when it lies outside the recording. */
+/* Returns the time at which a step (or second) began; TIDE_UNKNOWN if it is outside the recording. */
 int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
 
-/* The axis itself: where a time is on it; NAN outside. */
+/* Returns where on the axis a time is; NAN outside. */
 double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
 
-/* Whether a series is evidence and never the answer: what the program says of itself, and what a GPU has in
- * use for everyone, which may be other people's. */
+/* True if a series is only evidence and never the answer: gauges of the program, and what a GPU has in use
+ * for everyone, which may be other people's. */
 bool tide_judged_is_evidence(const struct tide_judged *judged);
 
-/* 0 nothing found, 1 leak or retention that goes on, or killed for lack of memory, 3 undecided. */
+/* 0: nothing found; 1: leak, growing retention, rising peaks, or killed for lack of memory; 3: undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 
 #endif

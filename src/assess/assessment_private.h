@@ -1,8 +1,8 @@
 /*
- * assessment_private.h - one assessment of a recording in progress: what assessment.c (which series there
- * are), gauges.c (gauges and GPUs), sums.c (roles and the tree), retained.c (whether somebody holds what
- * rises), asked.c (whether it was asked for), crest.c (whether peaks rise) and worst.c (which of them is the
- * answer) share. Nothing else includes it.
+ * assessment_private.h - the state of one assessment, shared by assessment.c (which series there are),
+ * gauges.c (gauges and GPUs), sums.c (roles and the tree), retained.c (does the program hold what rises?),
+ * asked.c (did the process ask for it?), crest.c (do peaks rise?) and worst.c (which series is the answer).
+ * Nothing else includes it.
  */
 #ifndef TIDE_ASSESSMENT_PRIVATE_H
 #define TIDE_ASSESSMENT_PRIVATE_H
@@ -28,9 +28,9 @@ struct tide_assessing {
     size_t epoch_count;
     int64_t *bucket_ns; /* when each bucket begins; one more for the end */
     double *bucket_x;   /* NAN: before the first step */
-    int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
+    int *bucket_phase;  /* name of the innermost phase when the tree was highest in it; -1: none ran */
     size_t buckets;
-    size_t *by_role; /* processes by role, those of one in the order of first sight */
+    size_t *by_role; /* indices of processes by role, within a role in the order of first sight */
     size_t *role_of; /* per process: the number of its role, from 0 */
     size_t role_count;
     double tree_now; /* counted bytes at the end */
@@ -44,21 +44,21 @@ static inline int tide_assessing_no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to judge the recording");
 }
 
-/* The role of a process, or its name where it has none; lives in the assessment. NULL without memory. */
+/* Returns the role of a process, or its name if it has none; lives in the assessment. NULL: out of memory. */
 const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *process);
 
-/* When a process ended, or the end of the recording. */
+/* Returns when a process ended, or the end of the recording. */
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *process);
 
-/* The time at which the axis reaches x. */
+/* Returns the time at which the axis reaches x. */
 int64_t tide_assessing_time(const struct tide_assessing *s, double x);
 
-/* What a part of the tree may grow to before the whole tree hits its limit. */
+/* Returns what a part of the tree, now at `now` bytes, may grow to before the whole tree hits its limit. */
 double tide_assessing_limit(const struct tide_assessing *s, double now);
 
-/* Judges levels from began_ns to ended_ns and adds the series to the assessment, unless it is too short. -1:
- * no memory. as_read: they are read more rarely than the tree is looked at, so that they are known in the
- * buckets in which they were read, and not to have stayed in between. */
+/* Judges levels from began_ns to ended_ns and adds the series to the assessment, unless it is too short.
+ * as_read: the levels were read more rarely than the tree was looked at, so each is known only in the bucket
+ * in which it was read, not until the next one. -1: no memory. */
 int tide_assessing_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
                           int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged judged);
 
@@ -67,42 +67,41 @@ int tide_assessing_rows(struct tide_assessing *s);
 
 /* Judges the sums over the processes of each role and of the tree. -1: no memory. (sums.c) */
 int tide_assessing_sums(struct tide_assessing *s);
-/* What counts with a process at a look, once these are judged: a page that several share counts once. */
+/* What a process counts for at a look, after tide_assessing_sums(): a page that several share counts once. */
 double tide_assessing_own(const struct tide_assessing *s, size_t process,
                           const struct tide_history_point *point);
-/* Takes back what is said of a sum and of none of its processes, once all are judged: a sum leaks only if
- * they explain it, and retains, or fills what it has, if they do. */
+/* Once all are judged, takes back a verdict on a sum that none of its processes shares: a sum leaks, retains,
+ * or fills what it has, only if they explain that. */
 void tide_assessing_explain_sums(struct tide_assessing *s);
 
-/* A series of the axis from levels, as the judge takes it: lowest and, where it differs, highest of each
- * bucket. It lives in the scratch arena. -1: no memory. */
+/* Makes a series on the axis from levels, as the judge takes it: lowest and, where it differs, highest of
+ * each bucket. It lives in the scratch arena. -1: no memory. */
 int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
                           int64_t began_ns, int64_t ended_ns, struct tide_judge_input *ret_series);
 
-/* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
- * not. */
+/* Returns for how many more steps or seconds growth may be just the program's start; 0 or less: it is not. */
 double tide_assessing_left_of_start(const struct tide_assessing *s, const struct tide_judged *judged);
 
-/* Fills what is known of live memory into the verdict on a process, which may become retention, or a leak of
+/* Adds what is known of live memory to the verdict on a process, which may become retention, or a leak of
  * what is held while memory is level. -1: no memory. (retained.c) */
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
                              struct tide_judged *judged);
-/* The same of a GPU, as far as its memory rose because tensors take up more for a while: the framework keeps
- * what it took for them. The verdict stays. */
+/* The same for a GPU whose memory rose because tensors take up more for a while: the framework keeps what it
+ * took for them. The verdict stays. */
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
-/* No verdict yet: so many steps or seconds more would tell whether what grows leaks. */
+/* Makes the verdict undecided: so many more steps or seconds would tell whether the growth is a leak. */
 void tide_assessing_doubt(struct tide_verdict *verdict, double steps_needed);
-/* No leak: growth that is bounded by what is held already. */
+/* Makes the verdict a plateau: the growth is bounded by memory that is held already. */
 void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 
-/* Takes back what is said of a process that grows when it has asked for no more. (asked.c) */
+/* Takes back the verdict on a process that grows although it has asked for no more. (asked.c) */
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *process,
                           struct tide_judged *judged);
 
-/* Fills `jump_mark` and puts the jump where that is. (jump_mark.c) */
+/* Fills `jump_mark` and moves the jump to that mark. (jump_mark.c) */
 void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
 
-/* Fills `crest` and `passing` of all that was judged. -1: no memory. (crest.c) */
+/* Fills `crest` and `passing` of every judged series. -1: no memory. (crest.c) */
 int tide_assessing_crests(struct tide_assessing *s);
 
 /* Puts the worst first. */

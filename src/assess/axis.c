@@ -9,13 +9,13 @@ enum {
     BURST_STEPS = 3,
     BURST_LOOKS = 3,
     FEWEST_EPOCHS = 3,
-    EPOCHS_SHARE = 4, /* of the run, at least a quarter */
+    EPOCHS_SHARE = 4, /* at least a quarter of the run */
 };
 
 static const double LAST_STEP =
-    1.25; /* times the mean: how long the last one may take; then comes the program's end */
+    1.25; /* times the mean step: how long the last one may take before the program's end begins */
 
-/* The process whose step marks are followed; 0 for those of the output (or of no known process). */
+/* Returns the process whose step marks are used; 0 for those of the output (or of no known process). */
 static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
 {
     size_t *counts = tide_arena_take(arena, h->process_count + 1, sizeof *counts);
@@ -38,8 +38,8 @@ static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struc
     return best;
 }
 
-/* When a process began to give back its memory for good: the first of the falls in a row that end its levels,
- * where these are later than its last step. INT64_MAX: it did not. */
+/* Returns when a process began to free its memory for good: the first of the falls in a row that end its
+ * series, as far as they are later than its last step. INT64_MAX: it did not. */
 static int64_t fall_of(const struct tide_history *h, int64_t process, int64_t last_step_ns)
 {
     const struct tide_history_process *p = tide_history_process(h, process);
@@ -52,7 +52,7 @@ static int64_t fall_of(const struct tide_history *h, int64_t process, int64_t la
     return i < p->point_count ? p->points[i].t_ns : INT64_MAX;
 }
 
-/* When training was over, of a program that ended well. Of one that was killed in its last step, that step is
+/* Returns when training was over, if the program ended well. If it was killed in its last step, that step is
  * what matters most. */
 static int64_t end_of(const struct tide_history *h, int64_t process, int64_t last_step_ns, double step_ns)
 {
@@ -63,8 +63,8 @@ static int64_t end_of(const struct tide_history *h, int64_t process, int64_t las
     return fall_ns <= over_ns ? fall_ns - 1 : over_ns;
 }
 
-/* Whether steps came in so few looks, several in each and none in those between, that where memory was when
- * they were made is not known. */
+/* True if steps came in few looks, several in each and none in those between, so that it is not known where
+ * memory was when they were made. */
 static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t count)
 {
     size_t tick = 0, bursts = 0, first = SIZE_MAX, before = SIZE_MAX;
@@ -75,11 +75,11 @@ static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t 
         bursts += tick != before;
         before = tick;
     }
-    bool close = tick - first < BURST_LOOKS * bursts; /* steps in most looks: a short run and no buffer */
+    bool close = tick - first < BURST_LOOKS * bursts; /* steps in most looks: a short run, not a buffer */
     return bursts < 2 || (bursts < FEWEST_BURSTS && count >= BURST_STEPS * bursts && !close);
 }
 
-/* When the first epoch began, of several that a good part of the run was spent in; else 0. */
+/* Returns when the first epoch began, if there are several that span a good part of the run; else 0. */
 static int64_t first_epoch_of(const struct tide_history *h)
 {
     int64_t first_ns = 0, last_ns = 0, epochs = 0;

@@ -68,8 +68,8 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
     }
 }
 
-/* For each i the smallest (sign 1) or largest (sign -1) of from[i..i+reach-1] in the direction of `forward`.
- * A deque of indices whose values increase keeps it linear. */
+/* For each i, finds the smallest (sign 1) or largest (sign -1) of `reach` values from i on, in the direction
+ * of `forward`. A deque of indices whose values increase keeps it linear. */
 static void slide(const int64_t *from, size_t count, size_t reach, int sign, bool forward, size_t *deque,
                   int64_t *to)
 {
@@ -93,7 +93,8 @@ int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int
     size_t *deque = calloc(count, sizeof *deque);
     int64_t *known = calloc(count, sizeof *known), *eroded = calloc(count, sizeof *eroded);
     int bad = !deque || !known || !eroded ? -1 : 0;
-    /* Unknown stretches (before a process began, after it ended) split the series: each is opened alone. */
+    /* Unknown stretches (before a process began, after it ended) split the series; each part is opened
+     * alone. */
     for (size_t from = 0; !bad && from < count;) {
         size_t to = from;
         while (to < count && bins[to].low >= 0) {

@@ -2,9 +2,9 @@
  * bins.h - series of memory over time, cut into the columns of a chart.
  *
  * Pure: no I/O, no clock. A series is a view of somebody else's array: value i holds from its time until the
- * time of value i + 1, the last one until end_ns. A bin is one column: the lowest and highest value that held
- * at some moment of it. The axis of steps is the axis of time with other edges, found through axis.h,
- * so everything below knows only times.
+ * time of value i + 1, the last one until end_ns. A bin is one column: the lowest and the highest value that
+ * held at some moment of it. An axis of steps is an axis of time with other edges, found through axis.h, so
+ * everything below knows only times.
  */
 #ifndef TIDE_BINS_H
 #define TIDE_BINS_H
@@ -23,7 +23,7 @@ struct tide_strided {
     int64_t end_ns;
 };
 
-/* Of an array of structs with a time `t_ns`: one of their fields. */
+/* A view of one field of an array of structs that have a time `t_ns`. */
 #define TIDE_STRIDED(array, field, count, end_ns)                                                            \
     ((struct tide_strided){(const char *)&(array)->t_ns, (const char *)&(array)->field, sizeof *(array),     \
                            sizeof *(array), count, end_ns})
@@ -32,8 +32,8 @@ struct tide_bin {
     int64_t low, high; /* bytes; TIDE_UNKNOWN where nothing is known */
 };
 
-/* The first value from `from` on whose time is not before t_ns; count when there is none. Near `from` is
- * fast. */
+/* Returns the first value from `from` on whose time is not before t_ns; count if there is none. It is fast if
+ * that is near `from`. */
 size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns);
 
 /* edges has count + 1 times that do not decrease. */
@@ -41,15 +41,15 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
                     struct tide_bin *ret_bins);
 
 /*
- * The floor under the bins: what is left of `low` when every rise that comes back within `reach` bins is
- * taken away (a morphological opening). A rise that lasts to the last bin stays: nobody can know yet whether
- * it comes back. TIDE_UNKNOWN where low is. 0, or -1 without memory.
+ * The floor under the bins: `low` without every rise that comes back within `reach` bins (a morphological
+ * opening). A rise that lasts to the last bin stays: it may or may not come back. TIDE_UNKNOWN where low is.
+ * Returns 0, or -1 without memory.
  */
 int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int64_t *ret_floor);
 
-/* The step that ran at t_ns, with its fraction. Before the first mark the first, after the last the last. */
+/* Returns the step that ran at t_ns, with its fraction; clamped to the first and the last mark. */
 double tide_axis_between(const struct tide_axis *axis, int64_t t_ns);
-/* The time at which a step was reached, between the first mark and the last. Both need axis->is_steps. */
+/* Returns the time at which a step was reached, clamped likewise. Both need axis->is_steps. */
 int64_t tide_axis_time(const struct tide_axis *axis, double step);
 
 #endif

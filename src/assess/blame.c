@@ -13,7 +13,7 @@ enum {
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
     HEALTHY_MOST = 3,   /* of each kind */
-    SAMPLES_LEAST = 64, /* below that many a site's shape is not believed: sqrt(64) is 12 % of noise */
+    SAMPLES_LEAST = 64, /* with fewer, a site's shape is not believed: sqrt(64) is 12 % of noise */
 };
 
 struct candidate {
@@ -27,7 +27,7 @@ static int larger_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-/* Most that a site held in a stretch of time, over what it held when that began. */
+/* Returns the most that a site held in a stretch of time minus what it held when that began. */
 static double most_over(const struct tide_blaming *g, const struct tide_history_site *site, int64_t from_ns,
                         int64_t to_ns, double *ret_blocks)
 {
@@ -42,7 +42,7 @@ static double most_over(const struct tide_blaming *g, const struct tide_history_
     return most;
 }
 
-/* The same of all stretches of the phase. */
+/* The same over all stretches of the phase. */
 static double in_phase(const struct tide_blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
@@ -99,7 +99,7 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
     }
 }
 
-/* How many samples a site's growth by that many bytes rests on; INFINITY where every block is seen. */
+/* Returns how many samples a site's growth by that many bytes rests on; INFINITY: every block is seen. */
 static double samples_of(const struct tide_blaming *g, const struct tide_culprit *c, double bytes)
 {
     double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
@@ -107,7 +107,7 @@ static double samples_of(const struct tide_blaming *g, const struct tide_culprit
     return p < 1 ? bytes * p / size : INFINITY;
 }
 
-/* To how well the samples lie on a line comes how many there are in the stretch that the rate is of. */
+/* Adds to the error of the line through the samples that of their number in the stretch of the rate. */
 static void widen_interval(const struct tide_blaming *g, struct tide_culprit *c)
 {
     struct tide_verdict *v = &c->on.verdict;
@@ -120,7 +120,7 @@ static void widen_interval(const struct tide_blaming *g, struct tide_culprit *c)
     v->slope_high = slope + tide_error_of_both(v->slope_high - slope, above);
 }
 
-/* Whether a site came to hold more by larger blocks, as a container does, rather than by more of them. */
+/* True if a site came to hold more by larger blocks, as a container does, rather than by more blocks. */
 static bool blocks_become_larger(const struct tide_history_site *site)
 {
     const struct tide_history_site_point *first = NULL, *last = NULL;
@@ -135,10 +135,10 @@ static bool blocks_become_larger(const struct tide_history_site *site)
         return false;
     double bytes = (double)last->live_bytes / (double)first->live_bytes;
     double blocks = (double)last->live_blocks / (double)first->live_blocks;
-    return bytes > blocks * blocks; /* most of the factor is the blocks' own */
+    return bytes > blocks * blocks; /* most of the growth is in the size of blocks */
 }
 
-/* A container that grows by a factor is not a jump and has no end, however rare its jumps have become. */
+/* A container that grows by a factor is no jump and has not stopped, however rare its jumps have become. */
 static void find_container(struct tide_blaming *g, struct tide_culprit *c)
 {
     struct tide_verdict *v = &c->on.verdict;
@@ -157,8 +157,7 @@ static void find_container(struct tide_blaming *g, struct tide_culprit *c)
     c->factor = doubling.factor;
 }
 
-/* Whether the process of a site rose and stopped with it: then few samples are enough to believe that the
- * site did. */
+/* True if the process of a site rose and stopped with it: then few samples are enough to believe it. */
 static bool stops_with_process(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     const double near = 0.15; /* of the run */
@@ -196,9 +195,9 @@ static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
     c->samples = samples_of(g, c, c->bytes);
     find_container(g, c);
     bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
-    double told = c->arenas ? c->blocks : c->samples; /* which line needs the next arena is as much chance */
+    double told = c->arenas ? c->blocks : c->samples; /* which line needs the next arena is as random */
     if (has_end && told < SAMPLES_LEAST && !stops_with_process(g, c))
-        c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
+        c->on.verdict.kind = TIDE_UNDECIDED; /* a few missing samples look like an end */
     c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
     if (c->on.verdict.kind != TIDE_LEAK)
         return 0;
@@ -230,8 +229,8 @@ static void fill_culprit(const struct tide_blaming *g, const struct candidate *f
         c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
 }
 
-/* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
- * sample, which any of thousands of sites may have. */
+/* Leaves out sites that rose before training and have been level since, that come and go, or that have only
+ * one sample, which any of thousands of sites may have. */
 static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *ret_unjudged)
 {
     size_t kept = 0;
@@ -245,13 +244,13 @@ static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *
     return kept;
 }
 
-/* Whether it is a heap that a runtime mapped for itself: no cache, whatever it did so far. */
+/* True if a runtime mapped the site's memory for its own heap: no cache, whatever it did so far. */
 static bool is_managed(const struct tide_history *h, const struct tide_history_site *site)
 {
     return site->kind == TIDE_SITE_MMAP && !tide_stack_is_asked_for(h, site->stack);
 }
 
-/* The largest of the sites that rose and stopped, and phases that give everything back. */
+/* Lists phases that free everything, and the largest of the sites that rose and stopped. */
 static int take_healthy(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;
@@ -274,7 +273,7 @@ static int take_healthy(struct tide_blaming *g)
     return 0;
 }
 
-/* Leaves out what explains next to nothing of a rise. */
+/* Leaves out sites that explain next to nothing of a rise. */
 static void keep_rising(struct tide_blame *b)
 {
     size_t kept = 0;

@@ -1,12 +1,11 @@
 /*
- * crest.c - peaks that rise: what each epoch reaches, where the floor does not tell.
+ * crest.c - peaks that rise: what each epoch reaches, if the floor does not tell.
  *
- * Workers that are made anew in every epoch give back what they took, so no floor rises; but when every epoch
- * takes more than the one before, it is the peaks that will hit the limit. A line is fitted to the highest
- * value of each epoch. It counts when its slope is CREST_Z standard errors above zero, the rise matters
- * against the level, and the later half still rises; of a floor that rose and stopped, when it is much more
- * than that. Without epochs the same is asked of processes that come
- * and go.
+ * Workers that are started anew in every epoch free what they took, so no floor rises; but if every epoch
+ * takes more than the one before, the peaks will hit the limit. A line is fitted to the highest value of each
+ * epoch. It counts if its slope is CREST_Z standard errors above zero, the rise matters against the level,
+ * and the later half still rises. Above a floor that rose and stopped, it must rise by much more than the
+ * floor did. Without epochs the same is asked of processes that come and go.
  */
 #include "assess/assessment_private.h"
 #include "judge/fit.h"
@@ -17,13 +16,14 @@
 enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 
 static const double CREST_Z = 4;
-static const double MATTERS = 0.1; /* of the mean height: less is not a finding */
+static const double MATTERS = 0.1; /* of the mean height: less is not reported */
 static const double LEAST_BYTES = 1 << 20;
-static const double ABOVE_FLOOR = 4;    /* times what a floor rose by that has stopped: less may be its own */
-static const double STILL = 0.3;        /* of the slope: what the later half must have */
-static const double LIVES_LEAST = 0.25; /* of the run: who lives as long is judged by itself */
+static const double ABOVE_FLOOR =
+    4;                           /* times the rise of a floor that has stopped: less may be the floor's own */
+static const double STILL = 0.3; /* of the slope, in the later half */
+static const double LIVES_LEAST = 0.25; /* of the run: a process that lives longer is judged by itself */
 
-/* Highest value of each epoch that was seen; how many. where[i]: at which x. */
+/* Finds the highest value of each epoch that was seen, and its x (where). Returns how many. */
 static size_t crests_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes,
                         double *where)
 {
@@ -43,7 +43,7 @@ static size_t crests_of(const struct tide_assessing *s, const struct tide_judged
     return n;
 }
 
-/* Least squares of y over 0, 1, ...; the standard error of the slope. */
+/* Returns the least squares slope of y over 0, 1, ..., with its standard error and the mean. */
 static double slope_of(const double *y, size_t n, double *ret_error, double *ret_mean)
 {
     double middle = (double)(n - 1) / 2, mean = 0, sxx = 0, sxy = 0, left = 0;
@@ -63,7 +63,7 @@ static double slope_of(const double *y, size_t n, double *ret_error, double *ret
     return slope;
 }
 
-/* Highest value of each process of a role, in the order in which they began; how many. */
+/* Finds the highest value of each process of a role, in the order in which they began. Returns how many. */
 static size_t generations_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes)
 {
     size_t n = 0, role = s->role_of[j->member - 1];
@@ -79,7 +79,7 @@ static size_t generations_of(const struct tide_assessing *s, const struct tide_j
     return n;
 }
 
-/* The phase that runs at x; -1: none. */
+/* Returns the phase that runs at x, and its name; -1: none. */
 static int name_phase(const struct tide_assessing *s, double x, char *out, size_t size)
 {
     for (size_t i = 0; i < s->span_count; i++) {
@@ -92,7 +92,7 @@ static int name_phase(const struct tide_assessing *s, double x, char *out, size_
     return -1;
 }
 
-/* The n highest values as spikes over nothing: what is said of processes that all ended again. Sorts them. */
+/* Reports the n highest values as spikes over nothing: the processes have all ended. Sorts them. */
 static void say_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double x,
                             size_t n)
 {
@@ -114,7 +114,7 @@ static void say_generations(const struct tide_assessing *s, struct tide_judged *
                                      .returned = n};
 }
 
-/* A line through them that counts as a rise. */
+/* True if a line through the peaks counts as a rise. */
 static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
 {
     double error, mean, ignored, half_mean;
@@ -133,7 +133,7 @@ static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
 }
 
 /* Processes that come and go, one like the other, without epochs: a compiler that is called for each file.
- * What they took they gave back, and no floor is theirs. Where they become larger that is not said. */
+ * What they took they freed, and they have no floor. If they become larger, nothing is reported. */
 static void find_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes)
 {
     struct tide_crest rise;
@@ -157,7 +157,7 @@ static void find_crest(const struct tide_assessing *s, struct tide_judged *j, do
         return;
     struct tide_crest rise;
     bool rises = fit_crest(bytes, n, &rise);
-    if (j->passing) /* whatever a floor under them would say */
+    if (j->passing) /* whatever its floor did */
         say_generations(s, j, bytes, where[n - 1], n);
     if (!rises || (has_stopped(j->verdict.kind) &&
                    rise.last_bytes - rise.first_bytes < ABOVE_FLOOR * j->verdict.growth_bytes))
@@ -167,14 +167,14 @@ static void find_crest(const struct tide_assessing *s, struct tide_judged *j, do
     j->verdict.kind = TIDE_SPIKES;
 }
 
-/* Of the processes of a role. */
+/* When the processes of a role lived. */
 struct lives {
     int64_t first_end, last_begin;
     bool passing; /* all of them */
 };
 
-/* Whether it is one of a role whose processes come and go: another ended before it began, or began after it
- * had ended. Then what matters is what they all do. */
+/* True if a process is one of a role whose processes come and go: another ended before it began, or began
+ * after it had ended. Then what matters is what they all do. */
 static bool is_passing(const struct tide_assessing *s, const struct lives *role,
                        const struct tide_history_process *p)
 {
@@ -183,7 +183,7 @@ static bool is_passing(const struct tide_assessing *s, const struct lives *role,
            (role->last_begin >= end || role->first_end <= p->row.began_ns);
 }
 
-/* What is known of each role; lives in the scratch arena. NULL without memory. */
+/* Returns the lives of each role, in the scratch arena. NULL without memory. */
 static struct lives *lives_of_roles(const struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
@@ -228,7 +228,8 @@ int tide_assessing_crests(struct tide_assessing *s)
         bool process = j->subject == TIDE_SUBJECT_PROCESS, role = j->subject == TIDE_SUBJECT_ROLE;
         j->passing = is_passing_subject(s, lives, j);
         if (j->passing && process) {
-            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
+            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high =
+                NAN; /* it ends before that */
             continue;
         }
         bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED || has_stopped(kind);

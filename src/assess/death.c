@@ -9,20 +9,20 @@
 #include <string.h>
 
 enum {
-    SIGNAL_STATUS = 128, /* a status above it is a shell's word for a signal */
+    SIGNAL_STATUS = 128, /* a shell's status above it means a signal */
     SIGNAL_MOST = 64,
-    NEAR_MS = 2000, /* between a kill and when a look sees it, for a process that takes long to die */
+    NEAR_MS = 2000, /* between a kill and the look that sees it, because a process may take long to die */
 };
 
-static const double among_the_largest = 0.5; /* of the largest: the kernel kills large ones */
-static const double at_the_limit = 0.8;      /* of it, at some look: the last pages come fast */
+static const double among_the_largest = 0.5; /* of the largest: the kernel kills large processes */
+static const double at_the_limit = 0.8;      /* of the limit, at some look: the last pages come fast */
 
 static double last_bytes(const struct tide_history_process *p)
 {
     return p->point_count ? (double)p->points[p->point_count - 1].private_bytes : NAN;
 }
 
-/* The largest of those that ended between the two times, the root only if allowed; NULL: none did. */
+/* Returns the largest process that ended between the two times, the root only if root_too; NULL: none did. */
 static const struct tide_history_process *largest_ended(const struct tide_history *h, int64_t from_ns,
                                                         int64_t to_ns, bool root_too)
 {
@@ -53,7 +53,7 @@ static int64_t near_ns(const struct tide_history *h)
     return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
 }
 
-/* Recordings before version 9 have it in the words alone. */
+/* Recordings before version 9 have only the words, not the count. */
 static bool tells_of_kills(const struct tide_note *note)
 {
     if (note->kills != TIDE_UNKNOWN)
@@ -61,7 +61,8 @@ static bool tells_of_kills(const struct tide_note *note)
     return !strncmp(note->text, "the kernel killed ", 18) && strstr(note->text, "(oom_kill)");
 }
 
-/* Who the kernel killed for lack of memory, of this tree; NULL: nobody. The first of them is who counts. */
+/* Returns the process of this tree that the kernel killed for lack of memory, the first of several; NULL:
+ * none. */
 static const struct tide_history_process *killed_for_memory(const struct tide_history *h)
 {
     for (size_t i = 0; i < h->note_count; i++) {
@@ -76,7 +77,7 @@ static const struct tide_history_process *killed_for_memory(const struct tide_hi
     return NULL;
 }
 
-/* Who a signal killed, and which; NULL: nobody. */
+/* Returns the process that a signal killed, and the signal; NULL: none. */
 static const struct tide_history_process *killed_by_signal(const struct tide_history *h, int *ret_signal)
 {
     if (h->exit_status <= SIGNAL_STATUS || h->exit_status > SIGNAL_STATUS + SIGNAL_MOST || !h->process_count)
@@ -85,13 +86,13 @@ static const struct tide_history_process *killed_by_signal(const struct tide_his
     *ret_signal = (int)(h->exit_status - SIGNAL_STATUS);
     if (h->exit_signal > 0)
         return root;
-    /* The command ended by itself and passes on what became of its child. */
+    /* The command ended by itself and passes on the status of its child. */
     int64_t ended = root->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : root->row.ended_ns;
     return largest_ended(h, ended - near_ns(h), ended, h->exit_signal == TIDE_UNKNOWN);
 }
 
-/* Whether a limit was replaced, or lifted, well before a time. What the last look says of it counts for
- * nothing: a process that dies leaves its group. */
+/* True if a limit was replaced, or lifted, well before a time. The last look does not count, because a
+ * process that dies leaves its group. */
 static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns)
 {
     for (size_t i = limit + 1; i < h->limit_count && h->limits[i].t_ns < t_ns; i++)
@@ -100,7 +101,7 @@ static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns
     return false;
 }
 
-/* The limit of a cgroup that memory came to, if there is one. */
+/* Finds the limit of a cgroup that memory came near to, if there is one. */
 static void find_limit(const struct tide_history *h, struct tide_death *d)
 {
     int64_t from = d->t_ns - near_ns(h);
@@ -118,7 +119,7 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
     }
 }
 
-/* Whether no process lived on but those that it came from, and they only to see its end. */
+/* True if no other process lived on, except its ancestors, and those only to see its end. */
 static bool was_the_last(const struct tide_history *h, const struct tide_history_process *p, int64_t t_ns)
 {
     int64_t parent = p->row.parent;
@@ -134,8 +135,8 @@ static bool was_the_last(const struct tide_history *h, const struct tide_history
     return true;
 }
 
-/* The step, and the phase that the process was in: of whichever process told phases if this one told none.
- * Steps that a program prints are read a moment later, its last ones after its end. */
+/* Finds the step, and the phase that the process was in; if it named no phases, that of whichever process
+ * did. Steps that a program prints are read a moment later, its last ones after its end. */
 static void find_place(const struct tide_history *h, const struct tide_axis *axis,
                        const struct tide_phases *phases, const struct tide_history_process *p,
                        struct tide_death *d)

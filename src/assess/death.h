@@ -2,9 +2,9 @@
  * death.h - which process of a recorded tree was killed, by what, where in the training, and how large it
  * was.
  *
- * The kernel's OOM killer leaves a count in the cgroup, which the recorder notes; the process that was killed
- * is one of the largest that were gone at that moment. Other signals are known only for the command itself,
- * and for a program whose status a shell passes on.
+ * The kernel's OOM killer increments a count in the cgroup, which the recorder notes. The process that was
+ * killed is one of the largest that were gone at that moment. Other signals are known only for the command
+ * itself, and for a program whose status a shell passes on.
  */
 #ifndef TIDE_DEATH_H
 #define TIDE_DEATH_H
@@ -21,14 +21,14 @@ struct tide_death {
     int64_t pid;
     int64_t t_ns;
     double bytes;   /* private, at the last look; NAN: never seen */
-    double step;    /* that it was in; NAN: not known */
+    double step;    /* the step that it was in; NAN: not known */
     char name[128]; /* escaped, as the phase and the limit's name */
     char phase[64];
     double limit_bytes; /* OOM: the limit that was reached; NAN: not known, or the host's memory */
     char limit_name[96];
 };
 
-/* cause NONE when nobody was. */
+/* Sets cause to TIDE_DEATH_NONE if no process was killed. */
 void tide_death_find(const struct tide_history *history, const struct tide_axis *axis,
                      const struct tide_phases *phases, struct tide_death *ret_death);
 

@@ -11,19 +11,20 @@
 enum {
     JUDGED_SITES = 1000,
     LEAST_CHANGE = 16 * 1024, /* bytes: below that a call site has not changed */
-    LEAST_WORSE = 256 * 1024, /* bytes, over what both trained: below that a leak that is new is in doubt */
+    LEAST_WORSE = 256 * 1024, /* bytes, over the steps that both trained: a smaller new leak is in doubt */
 };
 
-static const double ERRORS = 3.5;  /* standard errors of sampling that do not count as a change */
-static const double FASTER = 1.1;  /* two runs of one program leak at rates that differ by a few per cent */
-static const double SURE = 1.5;    /* a leak that much over what a run would have shown would have shown */
-static const double AS_LONG = 0.9; /* runs of which one has this share of the other's steps are as long */
+static const double ERRORS = 3.5; /* standard errors of sampling: less is no change */
+static const double FASTER = 1.1; /* two runs of one program leak at rates that differ by a few per cent */
+static const double SURE =
+    1.5; /* times the slope that a run would have shown: a leak above that would have shown */
+static const double AS_LONG = 0.9; /* runs count as equally long if one has this share of the other's steps */
 
 static const struct tide_diff_rate unknown_rate = {NAN, NAN, NAN}, no_growth = {0, 0, 0};
 
 /* --- rates --------------------------------------------------------------------------------------------- */
 
-/* In the unit that both sides share. */
+/* The rate of a verdict, in the unit that both sides share. */
 static struct tide_diff_rate rate_of(const struct tide_diff *d, int side, const struct tide_verdict *v)
 {
     double scale = d->x_is_steps ? 1 : d->sides[side].seconds_per_x;
@@ -34,14 +35,13 @@ static struct tide_diff_rate rate_of(const struct tide_diff *d, int side, const 
     return (struct tide_diff_rate){v->slope / scale, v->slope_low / scale, v->slope_high / scale};
 }
 
-/* What was too short to be judged counts as not growing. */
+/* Runs that were too short to be judged count as not growing. */
 static double rate_change(const struct tide_diff_rate *a, const struct tide_diff_rate *b)
 {
     return (b->bytes > 0 ? b->bytes : 0) - (a->bytes > 0 ? a->bytes : 0);
 }
 
-/* One of the two was too short to be judged, which still says that it did not grow faster than it would have
- * shown. */
+/* One of the two was too short to be judged. Still, it did not grow faster than it would have shown. */
 static enum tide_diff_result compare_bounds(const struct tide_diff *d, const struct tide_diff_rate *a,
                                             const struct tide_diff_rate *b, double least)
 {
@@ -54,8 +54,8 @@ static enum tide_diff_result compare_bounds(const struct tide_diff *d, const str
     return TIDE_DIFF_UNDECIDED;
 }
 
-/* Beyond the intervals of both, and by more than runs of one program differ; what does not grow is below
- * whatever does, if that comes to `least` bytes. */
+/* Rates differ if they are beyond the intervals of both, and by more than runs of one program differ. A leak
+ * differs from no growth if it comes to `least` bytes. */
 static enum tide_diff_result compare_rates(const struct tide_diff *d, const struct tide_diff_rate *a,
                                            const struct tide_diff_rate *b, double least)
 {
@@ -110,7 +110,7 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
 
 /* --- subjects ------------------------------------------------------------------------------------------ */
 
-/* What a series is called in whatever run: its role, not its PID. */
+/* Names a series the same way in any run: by its role, not its PID. */
 static void name_subject(const struct tide_judged *j, char *out, size_t size)
 {
     char role[96] = "";
@@ -122,7 +122,7 @@ static void name_subject(const struct tide_judged *j, char *out, size_t size)
         snprintf(out, size, "%s", role[0] ? role : j->name);
 }
 
-/* Of several that share a name, the sum over the role is what their level is. */
+/* If several share a name, their level is the sum over the role. */
 static void add_judged(struct tide_diff_subject *s, int side, const struct tide_judged *j)
 {
     const struct tide_judged **level = &s->level[side];
@@ -143,7 +143,7 @@ static struct tide_diff_subject *find_subject(struct tide_diff *d, const char *n
     return NULL;
 }
 
-/* The programs that were started are each other's counterparts, whatever they are called. */
+/* The programs that were started correspond to each other, whatever their names. */
 static void match_roots(struct tide_diff *d)
 {
     struct tide_diff_subject *root[2] = {NULL, NULL};
@@ -205,7 +205,7 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
     match_roots(d);
     for (size_t i = 0; i < d->subject_count; i++) {
         struct tide_diff_subject *s = &d->subjects[i];
-        for (int side = 0; side < 2; side++) /* who is not there does not grow */
+        for (int side = 0; side < 2; side++) /* what is not there does not grow */
             s->rate[side] = s->growth[side] ? rate_of(d, side, &s->growth[side]->verdict) : no_growth;
         s->result = compare_rates(d, &s->rate[0], &s->rate[1], LEAST_WORSE);
     }
@@ -213,7 +213,7 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
     return 0;
 }
 
-/* The verdicts on the whole decide; a part that leaks and did not makes it worse all the same. */
+/* The verdicts on the whole decide; but a part that leaks only in B makes it worse all the same. */
 static void conclude(struct tide_diff *d)
 {
     for (int side = 0; side < 2; side++)
@@ -232,12 +232,12 @@ static void conclude(struct tide_diff *d)
 
 /* --- call sites ---------------------------------------------------------------------------------------- */
 
-/* What the sites of one side grow by, by index; NULL without memory. */
+/* Returns the rates of the sites of one side, by index; NULL without memory. */
 static struct tide_diff_rate *site_rates(struct tide_diff *d, int side, struct tide_err *err)
 {
     const struct tide_diff_side *s = &d->sides[side];
     struct tide_diff_rate *rates =
-        tide_arena_take(&d->arena, s->history->site_count + 1, sizeof *rates); /* 0: does not grow */
+        tide_arena_take(&d->arena, s->history->site_count + 1, sizeof *rates); /* zeroed: no growth */
     struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = JUDGED_SITES, .every_site = true};
     struct tide_blame *blame = NULL;
     if (!rates) {
@@ -252,8 +252,8 @@ static struct tide_diff_rate *site_rates(struct tide_diff *d, int side, struct t
     return rates;
 }
 
-/* What comes and goes within a step differs with when in a step somebody looked: not by the moment, but by
- * what was there shortly before it. */
+/* What comes and goes within a step depends on when in the step somebody looked. So not only the moment
+ * counts, but what was there shortly before it. */
 static void add_range(const struct tide_diff *d, int side, const struct tide_history_site *site,
                       struct tide_diff_site *row)
 {
@@ -294,8 +294,8 @@ static void sum_side(struct tide_diff *d, int side, const struct tide_diff_rate 
     }
 }
 
-/* By how much a site that grows may differ because of when it was looked at: what a look found is a look old,
- * or two where the site was new. */
+/* Returns by how much a growing site may differ because of when it was looked at: what a look finds is one
+ * look old, or two if the site was new. */
 static double lag(const struct tide_diff *d, const struct tide_diff_site *row)
 {
     enum { LOOKS = 2 };
@@ -309,7 +309,7 @@ static double lag(const struct tide_diff *d, const struct tide_diff_site *row)
     return isfinite(bytes) ? bytes : 0;
 }
 
-/* false: it holds as much as before, as far as can be told. */
+/* False if it holds as much as before, as far as can be told. */
 static bool judge_row(const struct tide_diff *d, struct tide_diff_site *row, double variance)
 {
     double change = row->bytes[1] - row->bytes[0];
@@ -321,7 +321,7 @@ static bool judge_row(const struct tide_diff *d, struct tide_diff_site *row, dou
     bool rate_counts = row->rate_change > 0 || row->rate_change < 0;
     bool bytes_count = fabs(change) >= LEAST_CHANGE && fabs(change) > ERRORS * sqrt(variance) + lag(d, row);
     if (d->usual && row->least[1] <= row->most[0] && row->least[0] <= row->most[1])
-        bytes_count = false; /* each was what the other is, a moment before */
+        bytes_count = false; /* each held as much as the other a moment before */
     if (!rate_counts && !bytes_count)
         return false;
     row->score = fmax(bytes_count ? fabs(change) : 0, rate_counts ? fabs(row->rate_change) * d->stretch : 0);
@@ -345,9 +345,7 @@ static bool is_on_device(const struct tide_diff_site *row)
     return tide_site_is_on_device(row->site[1] ? row->site[1] : row->site[0]);
 }
 
-/* A site's share of what the whole of its memory changed by: of the rate where that changed, else of the
- * bytes.
- */
+/* A site's share of the change of its kind of memory: of the rate if that changed, else of the bytes. */
 static void share_out(struct tide_diff *d)
 {
     bool by_rate = d->result == TIDE_DIFF_WORSE || d->result == TIDE_DIFF_BETTER;

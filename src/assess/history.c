@@ -1,12 +1,12 @@
 /*
  * history.c - see history.h.
  *
- * A load reads processes, then a window of ticks at a time: the window's ticks give the times of its samples,
+ * A load reads processes, then a window of ticks at a time. The window's ticks give the times of its samples,
  * so the time table stays small however long the recording is. Everything is read in one transaction. After a
- * failure the cursors stand at the last window that was read whole; what a second reading of the same window
- * would give twice is recognised by its time and left out.
+ * failure the cursors are at the last window that was read whole; rows that come a second time are recognised
+ * by their time and left out.
  *
- * Memory is counted in `bytes`. An array that would grow past max_bytes has everything thinned first
+ * Memory is counted in `bytes`. If an array would grow past max_bytes, everything is thinned first
  * (make_room), with cells of time that double in length until at least half of the room is free.
  */
 #include "assess/history.h"
@@ -27,8 +27,8 @@ enum {
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
     MAX_LIST = 1 << 16,   /* limits, notes, devices */
     COARSEST = 1 << 24,   /* no thinning beyond this */
-    CELL_TICKS = 4,       /* a cell keeps up to 3 of what is merged, so `thinned` = 1 / what is left, about */
-    STRING_OVERHEAD = 32, /* of the allocator, about */
+    CELL_TICKS = 4,       /* a cell keeps up to 3 of its elements, so about 1 / `thinned` of all is left */
+    STRING_OVERHEAD = 32, /* about what the allocator adds */
 };
 
 static const char OTHER_NAMES[] = "(more names)";
@@ -41,7 +41,7 @@ static int earlier_first(const void *a, const void *b)
     return (left->order > right->order) - (left->order < right->order);
 }
 
-/* Marks of several processes interleave: puts those after sorted_marks where they belong. */
+/* Marks of several processes interleave: sorts in those after sorted_marks. */
 static void settle_marks(struct tide_history *history)
 {
     struct tide_history_private *p = history->private;
@@ -74,7 +74,7 @@ static uint64_t key_of_gpu(const void *element)
     return (uint64_t)gpu->device << 48 ^ (uint64_t)gpu->process;
 }
 
-/* Of a phase, a cell keeps the first begin and end and the last. */
+/* Of each phase, a cell keeps the first begin and end and the last. */
 static uint64_t key_of_mark(const void *element)
 {
     const struct tide_history_mark *mark = element;
@@ -165,7 +165,7 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
     size_t more = *capacity / 2 + 8;
     if (tide_history_make_room(history, more * size, err) != 0)
         return -1;
-    /* Thinning may have made it shorter; it is then full to the last element again. */
+    /* Thinning may have made it shorter; it is then full again. */
     more = *capacity / 2 + 8;
     void *elements;
     memcpy(&elements, array, sizeof elements);
@@ -207,7 +207,7 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     return 0;
 }
 
-/* Of a text that replace_text() made. */
+/* Frees a text made by replace_text(). */
 static void free_text(const char *text)
 {
     if (*text)
@@ -246,7 +246,7 @@ void tide_history_free(struct tide_history *history)
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
-/* Makes *owned say `text`. The empty one is nobody's. */
+/* Makes *owned a copy of `text`. The empty text is not allocated. */
 static int replace_text(struct tide_history *history, const char **owned, const char *text,
                         struct tide_err *err)
 {
@@ -272,7 +272,7 @@ static int on_process(void *context, const void *given)
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
-    /* Ids count from 1; one that is far off would only cost memory. */
+    /* Ids count from 1; an id that is far off would only cost memory. */
     if ((uint64_t)row->id > history->private->max_bytes / 4 / sizeof *history->processes) {
         load->strays++;
         return 0;
@@ -305,7 +305,7 @@ static int on_process(void *context, const void *given)
     return 0;
 }
 
-/* Makes parents a forest: one that does not exist, or that would close a circle, is none. */
+/* Makes parents a forest: a parent that does not exist, or that would close a cycle, becomes none. */
 static int mend_parents(struct tide_history *history, struct tide_err *err)
 {
     enum { UNSEEN, ON_PATH, DONE };
@@ -379,7 +379,7 @@ struct tide_history_process *tide_history_sampled(struct tide_history *history, 
     return NULL;
 }
 
-/* Sums without overflow; what is unknown counts as nothing. */
+/* Adds without overflow; what is unknown counts as 0. */
 static int64_t add(int64_t a, int64_t b)
 {
     return tide_bounded_sum(a > 0 ? a : 0, b > 0 ? b : 0);
@@ -454,14 +454,14 @@ static int on_gpu(void *context, const void *given)
                             (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes});
 }
 
-/* GPU rows of a window that could not be read whole would come a second time. */
+/* Drops GPU rows of a window that was not read whole: they will be read again. */
 static void forget_gpu_after(struct tide_history *history, int64_t t_ns)
 {
     while (history->gpu_count > 0 && history->gpu[history->gpu_count - 1].t_ns > t_ns)
         history->gpu_count--;
 }
 
-/* Reads the next window. 1: there may be more; 0: that was the last; -1. */
+/* Reads the next window. Returns 1 if there may be more; 0 if that was the last; -1. */
 static int load_window(struct tide_history_load *load, struct tide_reader *reader)
 {
     static const struct {
@@ -496,7 +496,7 @@ static int load_window(struct tide_history_load *load, struct tide_reader *reade
 
 /* --- marks --------------------------------------------------------------------------------------------- */
 
-/* Index of text in names, which it joins if it is new. -1: none (empty); -2: out of memory. */
+/* Returns the index of text in names, and adds it if it is new. -1: none (empty); -2: out of memory. */
 static int32_t intern(struct tide_history *history, const char *text, struct tide_err *err)
 {
     struct tide_history_private *p = history->private;
@@ -631,7 +631,7 @@ static int load_lists(struct tide_history_load *load, struct tide_reader *reader
     return load_meta(history, reader, load->err);
 }
 
-/* Piece by piece until there is no more or it is late: 1. */
+/* Loads piece by piece until there is no more, or until it is late, which returns 1. */
 static int load_pieces(struct tide_history_load *load, struct tide_reader *reader, int64_t until_ns,
                        int (*piece)(struct tide_history_load *load, struct tide_reader *reader))
 {

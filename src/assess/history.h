@@ -1,16 +1,15 @@
 /*
  * history.h - a recording in memory, in the form that verdicts and views want.
  *
- * tide_history_new -> tide_history_load() once, or again and again while the recording grows (it reads only
- * what is new)
- * -> look at the arrays -> tide_history_free(). Everything reachable from a history is borrowed from it and
- * valid until the next load.
+ * tide_history_new() -> tide_history_load() once, or again and again while the recording grows (it reads only
+ * what is new) -> look at the arrays -> tide_history_free(). Everything reachable from a history is borrowed
+ * from it and valid until the next load.
  *
- * A process's points are fully spelled out here: the recording leaves out rows that did not change, the
- * history puts nothing in between, so a value holds from its point until the next point or the process's end.
- * The same holds for the points of a site, of what the heap hook saw.
- * At most max_bytes are used: a recording that is larger is thinned (every second tick, every fourth ...;
- * `thinned` says so), keeping for each process the lowest and highest of what is merged.
+ * The recording leaves out rows that did not change, and the history adds none: a value of a process holds
+ * from its point until the next point or the process's end. The same is true for the points of a call site.
+ *
+ * A history uses at most max_bytes. A larger recording is thinned (every second tick, every fourth ...;
+ * `thinned` says so); for each process, the lowest and the highest of merged points are kept.
  */
 #ifndef TIDE_HISTORY_H
 #define TIDE_HISTORY_H
@@ -25,13 +24,12 @@
 struct tide_history_point {
     int64_t t_ns;
     int64_t rss_bytes;     /* anon + file + shmem */
-    int64_t private_bytes; /* anon + its part of shmem + swap + hugetlb: what cannot be reclaimed; the series
-                              that is judged */
-    int64_t shared_bytes;  /* of these: its part of shmem (shared_parts.c) */
+    int64_t private_bytes; /* anon + its part of shmem + swap + hugetlb: what cannot be reclaimed; judged */
+    int64_t shared_bytes;  /* part of private_bytes: its part of shmem (shared_parts.c) */
     int64_t shmem_bytes;   /* RssShmem: a page counts as often as it is mapped */
     int64_t swap_bytes;
     int64_t asked_bytes;  /* private memory that may be written, touched or not; TIDE_UNKNOWN */
-    int64_t mapped_bytes; /* addresses that are taken; TIDE_UNKNOWN */
+    int64_t mapped_bytes; /* size of all mappings; TIDE_UNKNOWN */
     int32_t threads;
 };
 
@@ -40,19 +38,18 @@ struct tide_history_smaps {
     int64_t pss_bytes;
     int64_t uss_bytes;
     int64_t pss_shmem_bytes;  /* of pss_bytes; TIDE_UNKNOWN */
-    int64_t unreserved_bytes; /* there of large mappings that no memory was reserved for; TIDE_UNKNOWN */
+    int64_t unreserved_bytes; /* in large mappings without a reservation (MAP_NORESERVE); TIDE_UNKNOWN */
 };
 
-/* What is known of the shared memory that a process maps (shared_parts.c's). */
+/* What is known of the shared memory that a process maps; for shared_parts.c. */
 struct tide_history_shares {
     int64_t most_bytes;       /* RssShmem, at its highest */
-    double part;              /* of it that is the process's */
-    bool alone;               /* nobody else maps so much: it maps pages several times itself */
-    size_t settled, readings; /* how many points have their part, by how many readings of PSS */
+    double part;              /* part of it that belongs to the process */
+    bool alone;               /* nobody else maps so much: the process itself maps pages several times */
+    size_t settled, readings; /* number of points that have their part, and of PSS readings used for it */
 };
 
-/* What a process holds in all, and what its allocator keeps beside that (TIDE_UNKNOWN: it cannot be asked).
- */
+/* What a process holds in all, and what its allocator keeps free (TIDE_UNKNOWN: it cannot be asked). */
 struct tide_history_heap_point {
     int64_t t_ns;
     int64_t live_bytes;
@@ -63,10 +60,10 @@ struct tide_history_heap_point {
 
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
-    int64_t number;          /* among its like, from 0; -1: none (siblings.c) */
+    int64_t number;          /* among its siblings of the same role, from 0; -1: none (siblings.c) */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
-    int64_t unread_ns; /* since when its counters cannot be read: it is dying; 0: they can */
+    int64_t unread_ns; /* since when its counters cannot be read, because it is dying; 0: they can */
     struct tide_history_smaps *smaps;
     size_t smaps_count, smaps_capacity;
     struct tide_history_shares shares;
@@ -81,7 +78,7 @@ struct tide_history_mark {
     enum tide_mark_kind kind;
     enum tide_mark_source source;
     int32_t name;   /* index into names, -1: none */
-    uint32_t order; /* in which it was read: what happens at one moment happens in this order */
+    uint32_t order; /* of reading: marks at the same time happened in this order */
 };
 
 struct tide_history_gpu {
@@ -91,19 +88,19 @@ struct tide_history_gpu {
     int64_t bytes;
 };
 
-/* What a site holds, from this moment until its next point. */
+/* What a site holds from this time until its next point. */
 struct tide_history_site_point {
     int64_t t_ns;
     int64_t live_bytes;
     int64_t live_blocks;
-    int64_t total_bytes; /* TIDE_UNKNOWN when it is not */
+    int64_t total_bytes; /* allocated so far; TIDE_UNKNOWN */
     int64_t total_blocks;
 };
 
 /* A call stack of one process that allocates. */
 struct tide_history_site {
     int64_t id;      /* 0: there is no such site in the recording */
-    int64_t process; /* id; of a process that exists */
+    int64_t process; /* id of a process that exists */
     enum tide_site_kind kind;
     int64_t stack; /* id, for tide_history_stack(); 0: the sum of small ones */
     struct tide_history_site_point *points;
@@ -154,51 +151,51 @@ void tide_history_free(struct tide_history *history);
 /* The history of a whole recording. Caller frees with tide_history_free. */
 int tide_history_open(const char *path, struct tide_history **ret_history, struct tide_err *err);
 
-/* Reads what is new. On failure the history is as far as it got, and consistent. */
+/* Reads what is new. After a failure the history has what was read so far, and is consistent. */
 int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err);
 
-/* The same for about budget_ns. 1: there is more to read; 0: that was all; -1. */
+/* The same, for about budget_ns. Returns 1 if there is more to read; 0 if that was all; -1 on error. */
 int tide_history_load_part(struct tide_history *history, struct tide_reader *reader, int64_t budget_ns,
                            struct tide_err *err);
 
-/* The frames of a stack, innermost first, as indices into history->frames; returns how many, 0 when there is
- * no such stack. Borrowed: valid until the next load. */
+/* Gives the frames of a stack, innermost first, as indices into history->frames. Returns how many; 0 if there
+ * is no such stack. Borrowed: valid until the next load. */
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);
 
-/* The process of that id; NULL: there is none. Borrowed. */
+/* Returns the process with that id; NULL: there is none. Borrowed. */
 static inline const struct tide_history_process *tide_history_process(const struct tide_history *history,
                                                                       int64_t id)
 {
     return id >= 1 && (size_t)id <= history->process_count ? &history->processes[id - 1] : NULL;
 }
 
-/* Whether it was there at a time, as far as is known. */
+/* True if the process lived at a time, as far as is known. */
 static inline bool tide_history_lives(const struct tide_history_process *process, int64_t t_ns)
 {
     return process->row.began_ns <= t_ns &&
            (process->row.ended_ns == TIDE_UNKNOWN || process->row.ended_ns >= t_ns);
 }
 
-/* How far the allocations of a process are seen, as last said; NULL: nobody looked. Borrowed. */
+/* Returns the last known state of the heap hook in a process; NULL: nobody looked. Borrowed. */
 const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process);
 
-/* Whether the hook records in that state, if perhaps without Python frames or devices. */
+/* True if the hook records in that state, perhaps without Python frames or devices. */
 bool tide_heap_is_seen(const struct tide_heap_status *status);
 
-/* A name of a phase or gauge, escaped; "" for -1. Returns out. */
+/* Writes the name of a phase or gauge to out, escaped; "" for -1. Returns out. */
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
 
-/* How many elements of an array are at or before a time, which they are in order of. times: that of the
- * first; stride: bytes from one to the next. */
+/* Returns how many elements of an array, sorted by time, are at or before a time. times: the time of the
+ * first element; stride: bytes from one element to the next. */
 size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns);
 #define TIDE_UNTIL(array, count, time)                                                                       \
     ((count) ? tide_until(&(array)->t_ns, sizeof *(array), count, time) : (size_t)0)
 
-/* What held at a time; NULL before the first point. Borrowed. */
+/* Returns the point that holds at a time; NULL before the first point. Borrowed. */
 const struct tide_history_point *tide_history_point_at(const struct tide_history_process *process,
                                                        int64_t t_ns);
 
-/* The first tick at or after a time; tick_count when there is none. */
+/* Returns the index of the first tick at or after a time; tick_count when there is none. */
 size_t tide_history_tick_from(const struct tide_history *history, int64_t t_ns);
 
 #endif

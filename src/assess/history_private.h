@@ -18,7 +18,7 @@ struct tide_history_heap {
     int32_t *stack_frames; /* of all stacks, one after another */
     size_t stack_frame_count, stack_frame_capacity;
     size_t frame_capacity, site_capacity, status_capacity;
-    int64_t frame_read, stack_read, site_read; /* ids of the newest that were read */
+    int64_t frame_read, stack_read, site_read; /* ids of the last rows that were read */
 };
 
 struct tide_history_stack {
@@ -34,10 +34,10 @@ struct tide_history_private {
     size_t process_capacity, tick_capacity, mark_capacity, name_capacity, gpu_capacity, device_capacity,
         limit_capacity, note_capacity;
     int64_t tick_read;    /* id of the newest tick in ticks */
-    int64_t window_read;  /* id of the newest tick whose window was read whole */
+    int64_t window_read;  /* id of the last tick of the last window that was read whole */
     int64_t mark_read;    /* row number */
     int64_t cell_base_ns; /* mean time between ticks when thinning began; 0: it has not */
-    int64_t skipped;      /* rows that make no sense beside the others */
+    int64_t skipped;      /* rows that refer to nothing, or that come out of order */
     size_t sorted_marks;
     uint32_t marks_seen;
     struct tide_map names;                   /* hash of the text -> index */
@@ -53,14 +53,14 @@ struct tide_history_load {
     struct tide_err *err;
     int64_t last;   /* tick at which the window ends */
     size_t batch;   /* marks read in this batch */
-    int64_t stack;  /* the newest that was read */
+    int64_t stack;  /* id of the last stack that was read */
     int64_t strays; /* rows left out of tables that every load reads whole */
 };
 
 /* Returns -1 with a sentence. */
 int tide_history_no_memory(struct tide_err *err);
 
-/* Makes sure that `more` bytes fit under max_bytes, thinning if need be. */
+/* Makes sure that `more` bytes fit under max_bytes; thins if necessary. */
 int tide_history_make_room(struct tide_history *history, size_t more, struct tide_err *err);
 
 /* Makes sure that *array has room for one more element. `array` is the address of a pointer, of whatever
@@ -74,35 +74,35 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
          ? -1                                                                                                \
          : ((array)[(count)++] = (__VA_ARGS__), 0))
 
-/* Thins one array and gives the rest of its storage back. */
+/* Thins one array and shrinks its storage. */
 void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
                        int64_t cell_ns, const struct tide_layout *layout);
 
-/* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
+/* Returns the time of a tick of the window; TIDE_UNKNOWN: there is none. Ask for ticks in rising order. */
 int64_t tide_history_window_time(struct tide_history *history, int64_t tick);
 
-/* The process of a sample, and when that was taken; NULL: it belongs to no tick or process, and is counted.
- */
+/* Returns the process of a sample, and the time of the sample. NULL: there is no such tick or process; the
+ * row is counted as skipped. */
 struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
                                                   int64_t *ret_t_ns);
 
-/* Sets `number` of every process (siblings.c). Its like are those of the same parent and role; its number is
- * how many of them that came before it were still there when it began. The one who follows another that ended
- * has that one's number. -1: it is the only one there ever was, or nobody's child. */
+/* Sets `number` of every process (siblings.c): of its siblings with the same role that began before it, how
+ * many were still there when it began. A process that replaces one that ended gets its number. -1: it is the
+ * only one there ever was, or has no parent. */
 int tide_siblings_number(struct tide_history *history, struct tide_err *err);
 
-/* Gives every point its part of shared memory, as far as it has changed (shared_parts.c). */
+/* Updates every point's part of shared memory, as far as that has changed (shared_parts.c). */
 void tide_shared_parts_settle(struct tide_history *history);
 
 /* history_sites.c */
-/* A copy that lives as long as the history, or NULL. */
+/* Returns a copy that lives as long as the history, or NULL. */
 const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err);
 void tide_history_heap_init(struct tide_history *history);
 void tide_history_heap_release(struct tide_history *history);
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);
-/* Frames, stacks, sites and states that are new; before the windows. */
+/* Reads new frames, stacks, sites and states; call it before the windows. */
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader);
-/* Samples of the window's ticks; the context is the load. */
+/* Handle samples of the window's ticks; the context is the load. */
 tide_on_row tide_history_on_site_sample, tide_history_on_heap_sample;
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * history_sites.c - what the heap hook saw, in a history: frames, stacks, sites and their points.
  *
- * Frames, stacks and sites are read before the samples that refer to them; what refers to nothing is counted
- * and left out. Files and modules, which repeat, are kept once.
+ * Frames, stacks and sites are read before the samples that refer to them; rows that refer to nothing are
+ * counted and left out. Files and modules, which repeat, are stored once.
  */
 #include "assess/history_private.h"
 
@@ -12,7 +12,7 @@
 enum {
     MAX_FRAMES = 1 << 21,
     MAX_STACK_FRAMES = 1 << 25,
-    MAX_TEXTS = 1 << 20, /* distinct files and modules; further ones are kept again and again */
+    MAX_TEXTS = 1 << 20, /* distinct files and modules; further ones are stored each time */
     MAX_STATUS = 1 << 16,
     MAX_DEPTH = 1 << 12,
 };
@@ -76,7 +76,7 @@ const char *tide_history_keep_text(struct tide_history *history, const char *tex
     return copy;
 }
 
-/* The same, once for all that are alike. */
+/* The same, but equal texts are stored once. */
 static const char *share_text(struct tide_history *history, const char *text, struct tide_err *err)
 {
     struct tide_map *by_key = &history->private->heap.text_by_key;
@@ -98,7 +98,7 @@ static int on_frame(void *context, const void *given)
     struct tide_history_heap *heap = &history->private->heap;
 
     heap->frame_read = row->id;
-    /* Ids count from 1; one that is far off would only cost memory. */
+    /* Ids count from 1; an id that is far off would only cost memory. */
     if (row->id > MAX_FRAMES) {
         history->private->skipped++;
         return 0;
@@ -121,7 +121,7 @@ static int on_frame(void *context, const void *given)
 
 /* --- stacks -------------------------------------------------------------------------------------------- */
 
-/* Rows of one stack come together, in order of depth; what is missing within it closes up. */
+/* Rows of one stack come together, in order of depth. Missing depths leave no gap. */
 static int on_stack(void *context, const void *given)
 {
     const struct tide_stack_row *row = given;
@@ -140,7 +140,7 @@ static int on_stack(void *context, const void *given)
             return -1;
     struct tide_history_stack *stack = &heap->stacks[row->id - 1];
     if ((uint64_t)row->depth < stack->count)
-        return 0; /* of a load that failed in the middle of it */
+        return 0; /* read already, by a load that failed in the middle of it */
     if (TIDE_HISTORY_ADD(load, heap->stack_frames, heap->stack_frame_count, heap->stack_frame_capacity,
                          (int32_t)(row->frame - 1)))
         return -1;

@@ -8,16 +8,16 @@
 
 /*
  * "train.py[141495] (child of uv[141489])", "train.py rank 1[25643]", "pt_data_worker 3[25650] (child of
- * ...)": the script, module, program or name that it gave itself, its rank in the job or its number among the
- * like of its parent, and its PID. Escaped. Writes into out and returns it.
+ * ...)": the script, module, program or name that it gave itself, its rank in the job or its number among
+ * similar children of its parent, and its PID. Escaped. Writes into out and returns it.
  */
 char *tide_process_name(const struct tide_history *history, const struct tide_history_process *process,
                         char *out, size_t size);
 
-/* The same without its parent: what does not fit is cut off its title, never off its number and PID. */
+/* The same without the parent. If it does not fit, the title is cut, never the number and the PID. */
 char *tide_process_short(const struct tide_history_process *process, char *out, size_t size);
 
-/* Whether it is an interpreter of Python's. */
+/* True if it is a Python interpreter. */
 bool tide_process_is_python(const struct tide_history_process *process);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * retained.c - whether somebody holds what rises: the verdict on a process beside what its program has live
- * and what its allocator keeps.
+ * retained.c - does the program hold what rises? Compares the verdict on a process with what its program has
+ * live and what its allocator keeps.
  */
 #include "assess/assessment_private.h"
 #include "assess/moment.h"
@@ -12,12 +12,12 @@
 
 #define PAGE 4096.0
 
-static const double LOST_MOST = 0.01;   /* of the samples: more, and what is live is not known */
-static const double INSIDE_SAMPLES = 4; /* fewer that come one after another may be chance */
-static const double UNSEEN_SAMPLES = 3; /* so many are expected, and none comes, one time in twenty */
-static const double LATE_MOST = 0.1;    /* of the stretch: who is seen from later on was not seen grow */
+static const double LOST_MOST = 0.01;   /* of the samples: if more are lost, live bytes are not known */
+static const double INSIDE_SAMPLES = 4; /* fewer in a row may be chance */
+static const double UNSEEN_SAMPLES = 3; /* if so many are expected, none comes one time in twenty */
+static const double LATE_MOST = 0.1;    /* of the stretch: a process first seen later was not seen to grow */
 
-/* Whether the sum of what was seen allocated is what the process holds. */
+/* True if the allocations that were seen add up to what the process holds. */
 static bool is_seen(const struct tide_history *h, int64_t process)
 {
     const struct tide_heap_status *last = tide_history_heap_status(h, process);
@@ -27,7 +27,7 @@ static bool is_seen(const struct tide_history *h, int64_t process)
     return lost <= LOST_MOST * fmax((double)last->sampled, 1);
 }
 
-/* What was known of the allocator at a time, or first after it. NULL: nothing ever was. */
+/* Returns what the allocator said at a time, or first after it. NULL: it never did. */
 static const struct tide_history_heap_point *asked_at(const struct tide_history_process *p, int64_t t_ns)
 {
     const struct tide_history_heap_point *found = NULL;
@@ -37,7 +37,7 @@ static const struct tide_history_heap_point *asked_at(const struct tide_history_
     return found;
 }
 
-/* At a time, or first after it. */
+/* Returns the point at a time, or the first after it. */
 static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
 {
     const struct tide_history_point *found = tide_history_point_at(p, t_ns);
@@ -45,9 +45,9 @@ static const struct tide_history_point *point_at(const struct tide_history_proce
 }
 
 /*
- * malloc_trim gives back whole pages. Of a piece of s bytes at a place that is as good as random, s less a
- * page are whole pages on average, and never more than s. Both bounds hold for the sum over pieces of any
- * sizes, the lower one because it is convex in s.
+ * malloc_trim gives back whole pages. In a piece of s bytes at a random place, s less a page are whole pages
+ * on average, and never more than s. Both bounds hold for the sum over pieces of any sizes, the lower one
+ * because it is convex in s.
  */
 static struct tide_kept kept_of(const struct tide_history_heap_point *asked, double not_live, double threads)
 {
@@ -73,8 +73,8 @@ enum tide_kept_where tide_kept_where(const struct tide_kept *k)
     return k->trim_low >= k->free_bytes / 2 ? TIDE_KEPT_IN_PAGES : TIDE_KEPT_IN_HOLES;
 }
 
-/* What the lines of a process asked for between two times, whether or not they gave it back; INFINITY: not
- * known, since only some of what was sampled became a row. */
+/* Returns what a process allocated between two times, freed or not; INFINITY: not known, since only some of
+ * what was sampled became a row. */
 static double asked_for(const struct tide_history *h, int64_t process, int64_t from_ns, int64_t to_ns)
 {
     double sum = 0;
@@ -93,8 +93,8 @@ static double asked_for(const struct tide_history *h, int64_t process, int64_t f
     return any || tide_history_heap_status(h, process)->sampled <= 0 ? sum : INFINITY;
 }
 
-/* Free bytes at two times. Where the allocator cannot be asked, what could be its: shared memory is not, and
- * it keeps no more than was asked of it. */
+/* Finds the free bytes at two times. If the allocator cannot be asked, what could be its: not shared memory,
+ * and no more than was allocated. */
 static void kept_between(const struct tide_history *h, const struct tide_history_process *p, int64_t from_ns,
                          int64_t to_ns, double *ret_first, double *ret_last)
 {
@@ -111,7 +111,7 @@ static void kept_between(const struct tide_history *h, const struct tide_history
     *ret_last = fmin(grown, asked_for(h, p->row.id, from_ns, to_ns));
 }
 
-/* What the process has mapped at a time that no line of the program asked for: the heap of a runtime. */
+/* Returns what the process has mapped that no line of the program asked for: the heap of a runtime. */
 static double managed_at(const struct tide_history *h, int64_t process, int64_t t_ns)
 {
     double sum = 0;
@@ -126,7 +126,7 @@ static double managed_at(const struct tide_history *h, int64_t process, int64_t 
     return sum;
 }
 
-/* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
+/* Makes the series of live bytes; 0 points if it was not seen from the beginning of the stretch on. */
 static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
                        const struct tide_verdict *v, struct tide_judge_input *ret_live)
 {
@@ -134,7 +134,7 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
     size_t count = p->heap_count;
     if (!levels)
         return tide_assessing_no_memory(s->err);
-    /* The last look may be at one that gives back its memory as it ends. */
+    /* The last look may see the process free its memory as it ends. */
     size_t looks = p->row.ended_ns == TIDE_UNKNOWN ? 0 : tide_history_tick_from(s->h, p->row.ended_ns);
     while (looks > 0 && count > 1 && p->heap[count - 1].t_ns >= s->h->ticks[looks - 1].t_ns)
         count--;
@@ -168,17 +168,17 @@ void tide_assessing_doubt(struct tide_verdict *v, double steps_needed)
     v->needed_for = v->detectable = v->slope;
 }
 
-/* A rate of what is held, per step or second, between two places, with its 95 % interval. */
+/* The rate of live bytes, per step or second, between two places, with its 95 % interval. */
 struct rate {
     double from_x, to_x, mean, low, high;
 };
 
-/* By how many samples what a process has on the host, or what tensors of it or of all take up, changed in the
- * stretch of a rate, and what one of them stands for. Where no call site tells, all of it is sampled. */
+/* Returns by how many samples live memory changed in the stretch of a rate: of a process on the host, or of
+ * tensors of it or of all processes. ret_each: bytes per sample. Without call sites, all is sampled. */
 static double samples_of(const struct tide_assessing *s, int64_t process, bool tensors, const struct rate *r,
                          double *ret_each)
 {
-    const double seen = 7. / 8; /* of a steady growth: tide_moment_growth() takes the lowest of eighths */
+    const double seen = 7. / 8; /* of a steady growth: tide_moment_growth() compares the lowest of eighths */
     int64_t from_ns = tide_assessing_time(s, r->from_x), to_ns = tide_assessing_time(s, r->to_x);
     double every = tide_moment_interval(s->h, process), count = 0, bytes = 0;
     bool any = false;
@@ -204,9 +204,8 @@ static double samples_of(const struct tide_assessing *s, int64_t process, bool t
 }
 
 /*
- * To how well what is held lies on a line comes how many samples that stands on: their number is Poisson's. A
- * sample counts for as long as its block lives, so the error is a walk, which a line through it follows: its
- * residuals do not show it.
+ * Adds the error of the number of samples, which is Poisson distributed, to that of the line. A sample counts
+ * for as long as its block lives, so the error is a random walk, which a line follows without residuals.
  */
 static void widen(const struct tide_assessing *s, int64_t process, bool tensors, struct rate *r)
 {
@@ -215,7 +214,7 @@ static void widen(const struct tide_assessing *s, int64_t process, bool tensors,
     r->high = r->mean + tide_error_of_both(r->high - r->mean, unit * tide_poisson_above95(samples));
 }
 
-/* The part of a series from a place on. */
+/* Drops the points before from_x. */
 static void cut_before(struct tide_judge_input *series, double from_x)
 {
     size_t first = 0;
@@ -227,7 +226,7 @@ static void cut_before(struct tide_judge_input *series, double from_x)
     series->count -= first;
 }
 
-/* The rate between two places, on a line through the floor. 1; 0: there are too few points; -1: no memory. */
+/* Finds the rate between two places, by a line through the floor. 1; 0: too few points; -1: no memory. */
 static int rate_between(struct tide_assessing *s, struct tide_judge_input series, double from_x, double to_x,
                         struct rate *ret_rate)
 {
@@ -240,8 +239,8 @@ static int rate_between(struct tide_assessing *s, struct tide_judge_input series
     return known;
 }
 
-/* The rate of a leak of what is held. Noise of samples bends what rises evenly: where the rate before the
- * part that a shape gives it for is not surely another, it is that of a line through all. -1: no memory. */
+/* Sets the rate of a leak of live bytes. Sampling noise bends an even rise. So, unless the rate before the
+ * last part is surely different, the rate is that of a line through all. -1: no memory. */
 static int set_rate(struct tide_assessing *s, int64_t process, const struct tide_judge_input *live,
                     struct tide_verdict *v)
 {
@@ -267,8 +266,8 @@ static int set_rate(struct tide_assessing *s, int64_t process, const struct tide
     return 0;
 }
 
-/* Memory that rises ever faster may only have been filled where it was free at first. Whether what is held
- * rose, before the part that the rate is of, more nearly at that rate than at that of memory then. -1: no
+/* Memory that rises ever faster may only have used what was free at first. Sets *ret_filled if, before the
+ * part that the rate is of, live bytes rose more nearly at that rate than at memory's rate then. -1: no
  * memory. */
 static int find_filled_first(struct tide_assessing *s, const struct tide_judge_input *live,
                              const struct tide_verdict *v, bool *ret_filled)
@@ -282,8 +281,8 @@ static int find_filled_first(struct tide_assessing *s, const struct tide_judge_i
     return known < 0 ? -1 : 0;
 }
 
-/* Memory is level from a place on. What the program holds may leak all the same, as long as that fits into
- * what the process had or is not touched: then the verdict is on that. */
+/* Memory is level from from_x on. Live bytes may leak all the same, as long as they fit into what the process
+ * had or are not touched: then the verdict is on live bytes. */
 static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j,
                        double from_x)
 {
@@ -310,8 +309,8 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     return 0;
 }
 
-/* Memory has stopped rising; what the program holds rose before. How much longer it takes until samples can
- * tell that this has stopped, too; 0: they do. */
+/* Memory has stopped rising, and live bytes rose before. Finds how much longer it takes until samples can
+ * tell that they have stopped, too; 0: they do. */
 static int find_needed(struct tide_assessing *s, const struct tide_history_process *p,
                        const struct tide_judged *j, const struct tide_judge_input *live, double *ret_steps)
 {
@@ -329,7 +328,7 @@ static int find_needed(struct tide_assessing *s, const struct tide_history_proce
     return known < 0 ? -1 : 0;
 }
 
-/* What is known of live memory is said with the error of its samples. */
+/* Widens the interval of live bytes by the error of their samples. */
 static void widen_live(const struct tide_assessing *s, int64_t process, bool tensors, struct tide_judged *j)
 {
     struct tide_retention *r = &j->retention;
@@ -340,8 +339,8 @@ static void widen_live(const struct tide_assessing *s, int64_t process, bool ten
     r->live_high = rate.high;
 }
 
-/* When the last step was over nobody said. Of a program that ended well it may have done something else by
- * then, such as to save what it trained; of one that was killed that step is what matters most. */
+/* Returns where training surely ends. Nobody says when the last step was over: a program that ended well may
+ * have done something else by then, such as save its model; if it was killed, that step matters most. */
 static double until(const struct tide_assessing *s, const struct tide_verdict *v)
 {
     return s->axis.is_steps && s->h->exit_status == 0 ? nextafter(v->x_last, v->x_first) : INFINITY;
@@ -388,7 +387,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         tide_assessing_doubt(v, needed);
     } else if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
-    else if (j->retention.retains && v->kind == TIDE_LEAK) /* a small part; it may become a finding */
+    else if (j->retention.retains && v->kind == TIDE_LEAK) /* small so far; it may grow to a finding */
         tide_assessing_doubt(v, (matters - v->growth_bytes) / v->slope);
     else if (j->retention.fills && v->kind == TIDE_LEAK)
         tide_assessing_fill(
@@ -396,7 +395,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     return 0;
 }
 
-/* What the tensors of a process take up on its GPU, at each look; *ret_any: whether there are any. */
+/* Returns what the tensors of a process take up on its GPU at each look. *ret_any: there are some. */
 static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t process, bool *ret_any)
 {
     const struct tide_history *h = s->h;
@@ -416,7 +415,7 @@ static struct tide_level *tensor_levels(const struct tide_assessing *s, int64_t 
     return levels;
 }
 
-/* Whether tensors that a GPU is judged by may be on another one: on which they are is not recorded. */
+/* True if tensors that count for a GPU may be on another one: which one they are on is not recorded. */
 static bool are_elsewhere(const struct tide_history *h, const struct tide_judged *j)
 {
     for (size_t i = 0; i < h->gpu_count; i++) {

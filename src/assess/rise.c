@@ -1,6 +1,5 @@
 /*
- * rise.c - what sites hold more of at the peak than before, where memory rises for a while and is freed
- * again.
+ * rise.c - how much more sites hold at the peak than before, if memory rises for a while and is freed again.
  */
 #include "assess/blame_private.h"
 #include "assess/moment.h"
@@ -14,8 +13,8 @@ bool tide_blaming_is_of_peaks(const struct tide_judged *worst)
     return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
 }
 
-/* Whether a site may have a part in what rises: on a GPU tensors do, and what is left of their segments
- * falls. */
+/* True if a site may have a part in the rise. On a GPU only tensors do: when they take more of a segment, the
+ * rest of it shrinks. */
 static bool may_rise(const struct tide_blaming *g, const struct tide_history_site *site)
 {
     bool gpu = g->a->judged[0].subject == TIDE_SUBJECT_GPU;
@@ -23,8 +22,8 @@ static bool may_rise(const struct tide_blaming *g, const struct tide_history_sit
     return there && tide_blaming_is_about(g, site->process);
 }
 
-/* The first epoch, where peaks rise from one to the next; else the last look but one before memory rose: what
- * sites hold is read after the memory of their process, and may have risen by then. */
+/* Returns the first epoch if peaks rise from epoch to epoch; else the last look but one before memory rose:
+ * sites are read after the memory of their process, and may have risen by then. */
 static int64_t begin_of_rise(const struct tide_blaming *g)
 {
     const struct tide_judged *worst = &g->a->judged[0];
@@ -38,8 +37,8 @@ static int64_t begin_of_rise(const struct tide_blaming *g)
     return t_ns > g->from_ns ? t_ns : g->from_ns;
 }
 
-/* When what rises was at its peak: of epochs at the highest; else at what the verdict says is held now, which
- * is not the most there ever was, as while a file is read. */
+/* The peak of a rise: the highest value, if peaks rise from epoch to epoch; else the moment nearest to what
+ * the verdict says is held now, because the highest value may be another one, as while a file is read. */
 int tide_blaming_find_rise(struct tide_blaming *g, int64_t *ret_t_ns)
 {
     g->rise_ns = begin_of_rise(g);
@@ -63,7 +62,7 @@ int tide_blaming_find_rise(struct tide_blaming *g, int64_t *ret_t_ns)
     return 0;
 }
 
-/* What a site held before peaks rose: all along, where they rise from epoch to epoch; else at the most. */
+/* Returns what a site held before peaks rose: its least since then if they rise by epochs; else its most. */
 static double held_before_rise(const struct tide_blaming *g, const struct tide_history_site *site,
                                int64_t at_ns)
 {

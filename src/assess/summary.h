@@ -1,7 +1,7 @@
 /*
- * summary.h - what a recording says, in few numbers: processes as a tree, phases, steps, gauges, peaks.
+ * summary.h - a recording in few numbers: processes as a tree, phases, steps, gauges, peaks.
  *
- * Computed from a history into an arena; borrows the history's strings and is valid as long as both are.
+ * Computed from a history into an arena. It borrows the history's strings and is valid as long as both are.
  * Strings are unescaped.
  */
 #ifndef TIDE_SUMMARY_H
@@ -15,7 +15,7 @@
 /* One row of the tree: a process, or several of one role below one parent. Bytes are RSS. For several,
  * `first`, `last`, `pss` and `uss` are sums over those that lived when their sum was largest. */
 struct tide_summary_row {
-    int64_t id; /* of the process; of the first, for several */
+    int64_t id; /* of the process, or of the first of several */
     int64_t pid;
     size_t members;
     int depth;
@@ -32,9 +32,8 @@ struct tide_summary_phase {
     size_t count;      /* begun */
     size_t unfinished; /* of those, not ended */
     int64_t total_ns, longest_ns;
-    int64_t
-        peak_bytes; /* of the tree, counted once, in any of them; TIDE_UNKNOWN when no look fell into one */
-    int64_t rise_bytes; /* largest peak above the level at the beginning */
+    int64_t peak_bytes; /* of the tree, counted once, in any of them; TIDE_UNKNOWN if no look fell into one */
+    int64_t rise_bytes; /* largest peak minus the level at the beginning */
 };
 
 struct tide_summary_gauge {
@@ -43,7 +42,7 @@ struct tide_summary_gauge {
     int64_t first, least, most, last;
 };
 
-/* Of a kind of counting mark. */
+/* For one kind of counting mark. */
 struct tide_summary_count {
     size_t count;
     int64_t first, last;
@@ -56,16 +55,16 @@ struct tide_summary_peak {
     int64_t processes;
     int64_t rss_bytes, pss_known_bytes; /* of the tree at that moment */
     int64_t step;                       /* TIDE_UNKNOWN: not known */
-    const char *phase;                  /* innermost that was open, or NULL */
+    const char *phase;                  /* innermost phase that ran, or NULL */
 };
 
 struct tide_summary {
     const struct tide_history *history;
     struct tide_axis axis;
-    int64_t last_ns; /* end, or the last that was seen */
+    int64_t last_ns; /* end of the recording, or the last tick */
     struct tide_summary_row *rows;
     size_t row_count;
-    struct tide_phases told; /* each phase by itself */
+    struct tide_phases told; /* the single phases */
     struct tide_summary_phase *phases;
     size_t phase_count;
     struct tide_summary_gauge *gauges;
@@ -76,7 +75,7 @@ struct tide_summary {
     struct tide_summary_peak cgroup;
 };
 
-/* Lives in the arena. */
+/* The result lives in the arena. */
 int tide_summary_make(const struct tide_history *history, struct tide_arena *arena,
                       struct tide_summary *ret_summary, struct tide_err *err);
 
@@ -84,7 +83,7 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
  */
 void tide_summary_ending(const struct tide_history *history, char *out, size_t size);
 
-/* Step at a time; TIDE_UNKNOWN where there is none. */
+/* Returns the step at a time; TIDE_UNKNOWN if there is none. */
 int64_t tide_summary_step(const struct tide_summary *summary, int64_t t_ns);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * sums.c - the memory of several processes as one series, of a role and of the whole tree, and whether these
- * processes explain what it did.
+ * sums.c - the memory of several processes as one series, for a role and for the whole tree, and whether
+ * these processes explain what it did.
  *
  * A page that several processes share must count once. Who shares what is found out late (a process is read
- * now and then), and changes without anybody asking for memory: a forked process writes to a page that it
- * had in common with others, a neighbour loads the same library. None of that is growth. So a process has at
- * each look its private bytes and a rest that is the same for its whole life: what it shares of files, and
- * less than nothing where it was forked and began with its parent's pages. Processes that come and go are
- * each read at another moment, if at all; they have the usual rest of their role.
+ * now and then), and changes without anybody asking for memory: a forked process writes to a page that it had
+ * in common with others, a neighbour loads the same library. None of that is growth. So, at each look, a
+ * process counts with its private bytes plus a rest that is the same for its whole life: its part of shared
+ * files, negative if it was forked and began with its parent's pages. Processes that come and go are each
+ * read at another moment, if at all; they get the usual rest of their role.
  */
 #include "assess/assessment_private.h"
 #include "base/text.h"
@@ -20,15 +20,15 @@
 struct sum {
     const size_t *members; /* indices */
     size_t count;
-    size_t from, looks; /* from the first sight of one of them to the end of the last */
+    size_t from, looks; /* from the first look at one of them to the end of the last */
     double *bytes;      /* per look of these, and one more */
     double *alive;
-    size_t at_once; /* how many lived at the same time at the most */
+    size_t at_once; /* most that lived at the same time */
 };
 
 /* ---- what a process has of its own */
 
-/* Whether it began as a copy of its parent, and so with its parent's memory, rather than as a program of its
+/* True if it began as a copy of its parent, and so with its parent's memory, and not as a program of its
  * own. */
 static bool is_forked(const struct tide_history *h, const struct tide_history_process *p)
 {
@@ -39,20 +39,21 @@ static bool is_forked(const struct tide_history *h, const struct tide_history_pr
     return then && p->points[0].private_bytes >= then->private_bytes / 2;
 }
 
-/* The rest of a process by its last reading; NAN: it was never read. */
+/* Returns the rest of a process by its last reading; NAN: it was never read. */
 static double rest_as_read(const struct tide_history_process *p, bool forked)
 {
     const struct tide_history_smaps *last = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
     const struct tide_history_point *then = last ? tide_history_point_at(p, last->t_ns) : NULL;
     if (!then)
         return NAN;
-    if (forked) /* what it shares counts with its parent */
+    if (forked) /* what it shares counts for its parent */
         return fmin((double)(last->uss_bytes - then->private_bytes), 0);
     return fmax((double)(last->pss_bytes - then->private_bytes), -(double)then->shared_bytes);
 }
 
-/* What a forked process began with: all that its parent had then, which forked it before the first look at it
- * and not before the last one without it. What more it has at its first look it has taken since. */
+/* Returns what a forked process began with: all that its parent had when it forked, which was before the
+ * first look at the child and not before the last look without it. What more the child has then it has taken
+ * since. */
 static double inherited_bytes(const struct tide_history *h, const struct tide_history_process *p)
 {
     const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
@@ -68,7 +69,7 @@ static double inherited_bytes(const struct tide_history *h, const struct tide_hi
 /* Fills s->rest of the members. */
 static void find_rests(struct tide_assessing *s, const struct sum *sum)
 {
-    double usual = 0, known = 0; /* what forked ones have of their own of what they inherited */
+    double usual = 0, known = 0; /* what forked processes have made their own of what they inherited */
     for (size_t i = 0; i < sum->count; i++) {
         const struct tide_history_process *p = &s->h->processes[sum->members[i]];
         bool forked = is_forked(s->h, p);
@@ -121,7 +122,7 @@ static void find_looks(const struct tide_assessing *s, struct sum *sum)
     sum->looks = to > from ? to - from : 0;
 }
 
-/* Adds what changes at each look because of a process: whether it lives, or what it has. */
+/* Adds the changes at each look because of one process: whether it lives, or what it has. */
 static void add_changes(const struct tide_assessing *s, const struct sum *sum, size_t process, bool bytes,
                         double *change)
 {
@@ -142,8 +143,7 @@ static void add_changes(const struct tide_assessing *s, const struct sum *sum, s
     change[tide_history_tick_from(h, ended) - sum->from] -= level;
 }
 
-/* Adds up over the members what add_changes() says of each. Lives in the scratch arena; NULL without memory.
- */
+/* Adds up add_changes() over the members. Lives in the scratch arena; NULL without memory. */
 static double *add_up(struct tide_assessing *s, const struct sum *sum, bool bytes)
 {
     double *values = tide_arena_take(s->scratch, sum->looks + 1, sizeof *values);
@@ -202,7 +202,7 @@ static int judge_role(struct tide_assessing *s, struct sum *sum)
     return judge_sum(s, sum, j);
 }
 
-/* Rests of all processes, and the roles of several. */
+/* Finds the rests of all processes, and judges the roles that have several. */
 static int judge_roles(struct tide_assessing *s)
 {
     const size_t *order = s->by_role, count = s->h->process_count;
@@ -246,11 +246,11 @@ int tide_assessing_sums(struct tide_assessing *s)
 
 /* ---- whether its processes explain what a sum did */
 
-/* Growth of a sum by what is said of the processes in it. */
+/* The growth of a sum, split by the verdicts on the processes in it. */
 struct explained {
     double leaks, retained, filled, room, unknown;
-    double steps_needed; /* until it is known */
-    double more;         /* processes that came, less those that went */
+    double steps_needed; /* until `unknown` is known */
+    double more;         /* what processes that came have, less those that went */
 };
 
 static bool is_member(const struct tide_history *h, const struct tide_judged *sum,
@@ -298,7 +298,8 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
     return e;
 }
 
-/* Says of a sum that nobody explains: too little to matter to that many processes, or not decided. */
+/* The verdict on a sum that no process explains: flat if too little for that many processes, else
+ * undecided. */
 static void say_unexplained(struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;

@@ -285,8 +285,7 @@ static bool is_straight(const struct tide_judging *j)
 }
 
 /* A floor whose noise has a long memory may be a random walk, so it must also rise by drive(). If it does so
- * beyond doubt, the slope may be less sure: such noise leaves few degrees of freedom however long the
- * rise. */
+ * beyond doubt, the slope may be less sure: such noise leaves it few degrees of freedom. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
 {
     double sureness = tide_judging_sureness(t, df);

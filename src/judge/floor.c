@@ -225,8 +225,7 @@ static bool is_stray(const struct tide_floor *f, size_t i, double tall)
             near[n++] = k;
     double off = above_line(f, i, near[0], near[3]);
     double alone = (f->x[i] - f->x[i - (i > 0)]) / (f->x[f->count - 1] - f->x[0]);
-    /* The last look may have seen the program end: one low window ends no rise, unless it spans much of
-     * it. */
+    /* The last look may have seen the program end: one low window ends no rise unless it spans much. */
     if (i + 1 == f->count && alone < TIDE_STRAY_LAST)
         off = fabs(off);
     double straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);

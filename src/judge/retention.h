@@ -45,7 +45,7 @@ struct tide_retention {
     bool live_is_flat;              /* condition 1 holds */
     bool crest_rises;               /* condition 2 does not hold */
     bool freed_again; /* memory rose because each step asks for more and frees it again: the crest rises, and
-                         condition 1 holds, or would without its interval and the crest is half of the growth
+                         condition 1 holds, or holds without its interval and the crest is half of the growth
                        */
     bool retains;     /* all four conditions hold: the verdict is TIDE_RETENTION */
     bool fills;   /* conditions 1 and 2 hold, and nearly all memory is live and not in managed heaps: a buffer
