@@ -174,8 +174,7 @@ static int find_roles(struct tide_assessing *s)
 
 /* --- one series ---------------------------------------------------------------------------------------- */
 
-/* Returns the bucket that holds a time; the first if it is earlier than all; the number of buckets if
- * later. */
+/* Returns the bucket that holds a time; the first if it is earlier than all; `buckets` if it is later. */
 static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
 {
     return tide_until(s->bucket_ns + 1, sizeof *s->bucket_ns, s->buckets, t_ns);
@@ -254,8 +253,7 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
     return levels;
 }
 
-/* Turns lowest and highest per bucket into points of the axis. ret_moments: at how many places. -1: no
- * memory. */
+/* Turns lowest and highest per bucket into points of the axis, and counts their places. -1: no memory. */
 static int spread(struct tide_assessing *s, const double *low, const double *high,
                   struct tide_judge_input *ret_input, size_t *ret_moments)
 {
@@ -317,8 +315,7 @@ static bool was_one_of_several(const struct tide_assessing *s, const struct tide
     return false;
 }
 
-/* Returns the share of a processor that a thread which computes got between two places of the axis; 1: not
- * known. */
+/* Returns the share of a processor that a computing thread got between two places; 1: not known. */
 static double pace(const struct tide_assessing *s, double from_x, double to_x)
 {
     const struct tide_tick *ticks = s->h->ticks;
@@ -645,8 +642,7 @@ static double counted_items_per_step(const struct tide_assessing *s)
     return to > from && items > 0 ? items / (to - from) : NAN;
 }
 
-/* Returns for how many seconds nothing could be written, by the writer's own notes (writer.c), and from when
- * on. */
+/* Returns for how many seconds nothing could be written, by the writer's notes (writer.c), and since when. */
 static double find_gap(const struct tide_history *h, double *ret_from)
 {
     double seconds = 0;

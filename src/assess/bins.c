@@ -93,8 +93,7 @@ int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int
     size_t *deque = calloc(count, sizeof *deque);
     int64_t *known = calloc(count, sizeof *known), *eroded = calloc(count, sizeof *eroded);
     int bad = !deque || !known || !eroded ? -1 : 0;
-    /* Unknown stretches (before a process began, after it ended) split the series; each part is opened
-     * alone. */
+    /* Unknown stretches (before a process began, after it ended) split the series: each is opened alone. */
     for (size_t from = 0; !bad && from < count;) {
         size_t to = from;
         while (to < count && bins[to].low >= 0) {

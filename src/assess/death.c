@@ -61,8 +61,7 @@ static bool tells_of_kills(const struct tide_note *note)
     return !strncmp(note->text, "the kernel killed ", 18) && strstr(note->text, "(oom_kill)");
 }
 
-/* Returns the process of this tree that the kernel killed for lack of memory, the first of several; NULL:
- * none. */
+/* Returns the first process of this tree that the kernel killed for lack of memory; NULL: there is none. */
 static const struct tide_history_process *killed_for_memory(const struct tide_history *h)
 {
     for (size_t i = 0; i < h->note_count; i++) {

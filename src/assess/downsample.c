@@ -1,6 +1,6 @@
 /*
- * downsample.c - see downsample.h. A cell is looked at twice: once to find what each series keeps, once to
- * move those elements down.
+ * downsample.c - see downsample.h. Each cell is read twice: once to find what each series keeps, once to move
+ * those elements down.
  */
 #include "assess/downsample.h"
 #include "base/check.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_SERIES = 4096 }; /* in one cell; elements of further series are all kept */
 
-/* One element, as its layout says. */
+/* One element, read by its layout. */
 struct moment {
     int64_t t_ns, value;
     uint64_t key;
@@ -28,7 +28,8 @@ struct cell {
     size_t keep_count;
 };
 
-/* The entry of a series in this cell; a new one says that element `index` is all there is. NULL: no room. */
+/* Returns the entry of a series in this cell, a new one for element `index` (SIZE_MAX: none). NULL: no
+ * room. */
 static struct keep *find(struct cell *cell, const struct moment *moment, size_t index)
 {
     uint64_t found;
@@ -60,7 +61,7 @@ static void look(struct cell *cell, const struct moment *moment, size_t index)
     keep->last = index;
 }
 
-/* A map that has grown is given back, since clearing costs its size at every cell. */
+/* Releases a map that has grown, because clearing costs its size at every cell. */
 static void empty(struct cell *cell)
 {
     if (cell->keep_count > 64) {

@@ -1,5 +1,5 @@
 /*
- * gauges.c - series that come as rows of their own: gauges of the program, shared memory, and GPUs.
+ * gauges.c - series that have rows of their own: gauges of the program, shared memory, and GPUs.
  */
 #include "assess/assessment_private.h"
 #include "assess/process_name.h"
@@ -14,14 +14,14 @@ static bool is_gauge(const struct tide_history *h, const struct tide_history_mar
     return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
 }
 
-/* Whether a gauge says who holds what grows: holders.c joins it with call sites, and it is not a series. */
+/* True if a gauge says who holds what grows: holders.c joins it with call sites, and it is not a series. */
 static bool is_of_census(const char *name)
 {
     return !strncmp(name, TIDE_GAUGE_HELD, strlen(TIDE_GAUGE_HELD)) ||
            !strncmp(name, TIDE_GAUGE_HELD_ON_GPU, strlen(TIDE_GAUGE_HELD_ON_GPU));
 }
 
-/* Fills rows with the gauges by name, each in the order of time; those of a name begin at first[name]. */
+/* Fills rows with the gauges by name, each in order of time; those of a name begin at first[name]. */
 static void sort_gauges(const struct tide_history *h, struct tide_level *rows, size_t *first)
 {
     for (size_t i = 0; i < h->mark_count; i++)
@@ -29,7 +29,7 @@ static void sort_gauges(const struct tide_history *h, struct tide_level *rows, s
             first[h->marks[i].name + 2]++;
     for (size_t name = 0; name < h->name_count; name++)
         first[name + 1] += first[name];
-    /* first[name + 1] is where the next row of that name goes, and after the last of them as it should be. */
+    /* first[name + 1] is where the next row of that name goes; after the last row it is the name's end. */
     for (size_t i = 0; i < h->mark_count; i++)
         if (is_gauge(h, &h->marks[i]))
             rows[first[h->marks[i].name + 1]++] =
@@ -97,7 +97,7 @@ struct gpu_series {
     size_t first, last;
 };
 
-/* Links the rows of each series: next[i] is the row after row i, 0 when that is the last. */
+/* Links the rows of each series: next[i] is the row after row i, 0 if row i is the last. */
 static int link_gpus(struct tide_assessing *s, struct gpu_series *series, size_t *next, size_t *ret_count)
 {
     const struct tide_history *h = s->h;

@@ -13,14 +13,14 @@ enum {
 static const double LEAST_BYTES = 1 << 20; /* less is not worth a line, */
 static const double LEAST_SHARE = 0.02;    /* nor is less than this share of the largest process */
 static const double KEPT_MOST = 0.05;      /* of what a phase takes may stay: a list, a result, a log */
-static const double PHASE_LONGEST = 0.8;   /* of training: what is longer is not an excursion */
+static const double PHASE_LONGEST = 0.8;   /* of training: a longer phase is not an excursion */
 
-/* One time that a phase ran, and until when it had not begun again. */
+/* One run of a phase, and when the next one began. */
 struct stretch {
     int64_t began_ns, ended_ns, until_ns;
 };
 
-/* What a place, a line of the program's own, takes in a phase. */
+/* What a place, an own line of the program, takes in a phase. */
 struct place {
     const struct tide_frame *frame; /* NULL: none is known */
     const struct tide_history_site *largest;
@@ -41,8 +41,8 @@ struct finding {
     size_t count;
     struct place *places;
     size_t place_count;
-    struct change *changes; /* room for those of one time */
-    double by_place, kept;  /* by all sites: what each usually takes, and what stays each time on average */
+    struct change *changes; /* buffer for those of one run of the phase */
+    double by_place, kept;  /* over all sites: what each usually takes, and what stays each time on average */
 };
 
 /* ---- when it ran */
@@ -61,7 +61,7 @@ static void find_times(struct finding *f, int32_t name)
         if (t->ended)
             f->times[f->count++] = (struct stretch){t->from_ns, t->to_ns, f->to_ns};
     }
-    /* Nothing is known of what stays when the last time ends with training. */
+    /* If the last run of the phase ends with training, it is not known what stays. */
     if (f->count && f->times[f->count - 1].ended_ns >= f->times[f->count - 1].until_ns)
         f->count--;
 }
@@ -92,8 +92,7 @@ static int lower_first(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* What a site takes is the median over the times: one that ended before anybody looked is not a smaller one.
- */
+/* What a site takes is the median over the runs: a run that ended before a look is not a smaller one. */
 static void add_site(struct finding *f, const struct tide_history_site *site)
 {
     double each[TIMES_MOST] = {0}, kept = 0;
@@ -126,8 +125,8 @@ static int earlier_first(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The most that all sites together took at one moment of a time: less than what each takes at its highest,
- * where one takes what another has given back. */
+/* Returns the most that all sites together took at one moment: less than the sum of their maxima if one site
+ * takes what another has freed. */
 static double taken_at_once(struct finding *f, const struct stretch *t)
 {
     size_t count = 0;
@@ -173,7 +172,7 @@ static const struct place *largest_place(const struct finding *f)
     return largest;
 }
 
-/* Whether the phase gives back what it takes, and from where that comes. */
+/* True if the phase frees what it takes; *ret says where that comes from. */
 static bool look_at(struct finding *f, int32_t name, double least, struct tide_healthy *ret)
 {
     find_times(f, name);

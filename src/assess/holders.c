@@ -1,10 +1,10 @@
 /*
- * holders.c - who holds what grows: gauges that a census of the program's tensors left (python/tidemark/
+ * holders.c - who holds what grows: gauges left by a census of the program's tensors (python/tidemark/
  * _asked.py), joined with the call sites that grow.
  *
- * A census names a holder only if its tensors became more from one to the next. Here it must also hold a good
- * part of what the sites of its process grew by, in the same memory; the last census may have been made when
- * a third of the run was over.
+ * A census names a holder only if its tensors became more from one census to the next. Here it must also hold
+ * a good part of what the sites of its process grew by, in the same memory; the last census may have been
+ * made when a third of the run was over.
  */
 #include "assess/blame_private.h"
 #include "assess/stacks.h"
@@ -15,7 +15,7 @@
 
 static const double LEAST_SHARE = 0.1;
 
-/* What follows the prefix in the name of a gauge; NULL: it is not one of these. */
+/* Returns what follows the prefix in the name of such a gauge; NULL: it is none. */
 static const char *holder_in(const struct tide_history *h, const struct tide_history_mark *m, bool on_device)
 {
     const char *prefix = on_device ? TIDE_GAUGE_HELD_ON_GPU : TIDE_GAUGE_HELD;
@@ -35,7 +35,7 @@ static double growth_around(const struct tide_blame *b, const struct tide_culpri
     return sum;
 }
 
-/* Puts a holder among the largest. */
+/* Inserts a holder if it is among the largest. */
 static void take_holder(struct tide_culprit *c, double held[TIDE_HOLDERS], const char *holder, double bytes)
 {
     size_t at = c->holder_count;
@@ -57,7 +57,7 @@ static void find_holders(const struct tide_blaming *g, struct tide_culprit *c)
     const struct tide_history *h = g->h;
     bool on_device = tide_site_is_on_device(c->site);
     double least = LEAST_SHARE * growth_around(g->b, c, on_device), held[TIDE_HOLDERS];
-    struct tide_map seen; /* names, of which the last mark counts */
+    struct tide_map seen; /* names that were seen: the last mark of each counts */
     tide_map_init(&seen, h->name_count + 1);
     for (size_t i = h->mark_count; i-- > 0;) {
         const struct tide_history_mark *m = &h->marks[i];
@@ -72,7 +72,7 @@ static void find_holders(const struct tide_blaming *g, struct tide_culprit *c)
     tide_map_release(&seen);
 }
 
-/* The first culprit of each process and kind of memory says it. */
+/* Gives holders to the first culprit of each process and kind of memory. */
 void tide_blaming_hold(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;

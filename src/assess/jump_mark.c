@@ -1,12 +1,12 @@
 /*
  * jump_mark.c - what the program did when its memory jumped.
  *
- * A jump falls between two looks. Where epochs or phases began or ended between them, it is put on the last
- * of them before memory was up, or on the first when that is not known.
+ * A jump falls between two looks. If epochs or phases began or ended between them, the jump is moved to the
+ * last of these before memory was up, or to the first if that is not known.
  */
 #include "assess/assessment_private.h"
 
-/* When memory was first over the middle of its jump; INT64_MAX: nobody knows. */
+/* Returns when memory was first past half of its jump; INT64_MAX: not known. */
 static int64_t jump_time(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_history *h = s->h;

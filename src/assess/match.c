@@ -13,7 +13,7 @@ struct side {
     const struct tide_history *h;
     struct tide_match_group *groups;
     size_t count;
-    struct tide_match_group **order; /* those that are not taken yet, by chain and then by place */
+    struct tide_match_group **order; /* groups that are not matched yet, by chain and then by place */
     size_t order_count;
 };
 
@@ -37,13 +37,13 @@ static uint64_t add_frame(uint64_t hash, const struct tide_frame *f)
     return add_text(hash, tide_text_last_part(f->file[0] ? f->file : f->module));
 }
 
-/* Where in its function a frame is: its line, else its address in the module. */
+/* Returns where in its function a frame is: its line, else its address in the module. */
 static int64_t place_of(const struct tide_frame *f)
 {
     return f->line > 0 ? f->line : f->offset;
 }
 
-/* The frames of a stack that a round looks at. */
+/* The frames of a stack that count in a round. */
 struct walk {
     const struct tide_history *h;
     const int32_t *frames;
@@ -60,7 +60,7 @@ static struct walk walk_begin(const struct tide_history *h, int64_t stack, int r
     return w;
 }
 
-/* NULL at the end. Innermost first. */
+/* Returns the next frame, innermost first; NULL at the end. */
 static const struct tide_frame *walk_next(struct walk *w)
 {
     while (w->at < w->count) {
@@ -104,7 +104,7 @@ static int by_exact(const void *a, const void *b)
     return (left->sites > right->sites) - (left->sites < right->sites);
 }
 
-/* Every site a group of its own at first; then those of one name are put together. */
+/* Makes every site a group of its own, then joins those with the same hash. */
 static int make_groups(struct side *side, struct tide_arena *arena)
 {
     const struct tide_history *h = side->h;
@@ -138,7 +138,7 @@ static int make_groups(struct side *side, struct tide_arena *arena)
 
 /* --- the same in both ---------------------------------------------------------------------------------- */
 
-/* By the places of their frames, outermost first. */
+/* Compares stacks by the places of their frames, outermost first. */
 static int compare_places(const struct tide_history *h, int round, int64_t left, int64_t right)
 {
     struct walk l = walk_begin(h, left, round), r = walk_begin(h, right, round);
@@ -146,7 +146,7 @@ static int compare_places(const struct tide_history *h, int round, int64_t left,
     int order = 0;
     while ((a = walk_next(&l)) && (b = walk_next(&r)))
         if (place_of(a) != place_of(b))
-            order = place_of(a) < place_of(b) ? -1 : 1; /* the outermost that differs comes last */
+            order = place_of(a) < place_of(b) ? -1 : 1; /* the outermost that differs comes last and wins */
     return order;
 }
 
@@ -185,7 +185,7 @@ static void take(struct tide_match_private *m, struct tide_match_group *a, struc
     m->match.pairs[m->match.count++] = (struct tide_match_pair){a, b};
 }
 
-/* Whether the frames of one pair are as far apart as those of the other. */
+/* True if the lines of one pair are shifted by as much as those of the other. */
 static bool same_shift(const struct tide_match_private *m, struct tide_match_group *const one[2],
                        struct tide_match_group *const other[2])
 {
@@ -205,7 +205,7 @@ static bool same_shift(const struct tide_match_private *m, struct tide_match_gro
     }
 }
 
-/* Groups are in order of `exact`, each once. */
+/* Finds a group by `exact`. Groups are sorted by it, and it is unique. */
 static struct tide_match_group *find_exact(const struct side *side, uint64_t exact)
 {
     size_t low = 0, high = side->count;
@@ -219,7 +219,7 @@ static struct tide_match_group *find_exact(const struct side *side, uint64_t exa
     return low < side->count && side->groups[low].exact == exact ? &side->groups[low] : NULL;
 }
 
-/* Matches what is called alike: n groups of A and m of B, each in order of place. */
+/* Matches groups with the same names: a_count of A and b_count of B, each in order of place. */
 static void match_alike(struct tide_match_private *m, struct tide_match_group **a, size_t a_count,
                         struct tide_match_group **b, size_t b_count)
 {
@@ -314,5 +314,5 @@ void tide_match_free(struct tide_match *match)
     if (!match)
         return;
     tide_arena_release(&match->private->arena);
-    free(match->private); /* of which it is a part */
+    free(match->private); /* `match` is part of it */
 }

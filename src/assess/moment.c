@@ -13,8 +13,8 @@ const struct tide_history_site_point *tide_moment_point(const struct tide_histor
     return count ? &site->points[count - 1] : NULL;
 }
 
-/* When the site's process ended; INT64_MAX: it has not, as far as is known. What a process held last may be
- * read after its death: that point still counts, at its moment. */
+/* Returns when the site's process ended; INT64_MAX: it has not, as far as is known. What a process held last
+ * may be read after its death; that point still counts, at its time. */
 static int64_t end_of(const struct tide_history *h, const struct tide_history_site *site)
 {
     const struct tide_history_process *p = tide_history_process(h, site->process);
@@ -30,8 +30,8 @@ static double bytes_of(const struct tide_history_site_point *p)
     return p ? fmax((double)p->live_bytes, 0) : 0;
 }
 
-/* A short program may be gone before the names of its code are known, and its sites with their numbers are
- * first written then: what they hold then, they held when it was last looked at. */
+/* A short program may be gone before the names of its code are known, and its sites are first written then.
+ * What they hold at that point, they held when the program was last looked at. */
 static const struct tide_history_site_point *late_point(const struct tide_history *h,
                                                         const struct tide_history_site *site, int64_t t_ns)
 {
@@ -130,7 +130,7 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
     if (bytes <= 0)
         return 0;
     double size = bytes / fmax(blocks, 1);
-    if (tide_moment_is_arena(h, site, size)) /* of its line it says as little as a sample does */
+    if (tide_moment_is_arena(h, site, size)) /* about its line, an arena says as little as a sample */
         return sqrt(bytes * size);
     double p = tide_moment_sampled(h, site, size);
     return sqrt(bytes * size * (1 - p) / p);

@@ -1,13 +1,13 @@
 #include "assess/phases.h"
 #include "base/map.h"
 
-/* The marks of one history being followed. */
+/* The walk over the marks of a history. */
 struct walk {
     const struct tide_history *h;
     struct tide_phases *phases;
     size_t ended;
-    struct tide_map open; /* process and name -> index + 1 of the innermost that runs; 0: none does */
-    size_t *outer;        /* per phase: the same of the one around it */
+    struct tide_map open; /* process and name -> index + 1 of the innermost phase that runs; 0: none */
+    size_t *outer;        /* per phase: the same for the phase around it */
 };
 
 static bool is_phase(const struct tide_history *h, const struct tide_history_mark *m)
@@ -22,7 +22,7 @@ static int begin(struct walk *w, const struct tide_history_mark *m, uint64_t key
     uint64_t around = 0;
     bool known = tide_map_get(&w->open, key, &around);
     if (around && p->all[around - 1].to_ns == INT64_MAX)
-        p->all[around - 1].to_ns = m->t_ns; /* unless its end comes */
+        p->all[around - 1].to_ns = m->t_ns; /* until its own end mark comes, if any */
     w->outer[p->count] = around;
     p->all[p->count++] = (struct tide_phase){
         .from_ns = m->t_ns, .to_ns = INT64_MAX, .process = m->process, .name = m->name, .first = !known};
@@ -41,7 +41,7 @@ static int end(struct walk *w, const struct tide_history_mark *m, uint64_t key)
     return tide_map_put(&w->open, key, w->outer[innermost - 1]);
 }
 
-/* What was never ended: the innermost first. */
+/* Ends phases without an end mark, the innermost first. */
 static void end_the_rest(struct walk *w)
 {
     struct tide_phases *p = w->phases;
@@ -57,7 +57,7 @@ static void end_the_rest(struct walk *w)
     }
 }
 
-/* newest: per name, the index + 1 of its last stretch. */
+/* Joins phases of one name to stretches. newest: per name, the index + 1 of its last stretch. */
 static void join(struct tide_phases *p, size_t *newest)
 {
     for (size_t i = 0; i < p->count; i++) {

@@ -6,7 +6,8 @@
 
 #define ARENA_MOST ((size_t)1 << 30)
 
-/* Memory of the job at the moment of gpu[at], summed over its processes; moves on to the next moment. */
+/* Returns the device memory of the job at the moment of gpu[*at], summed over its processes; moves *at on to
+ * the next moment. */
 static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
 {
     int64_t sum = 0, moment = h->gpu[*at].t_ns;
@@ -16,14 +17,14 @@ static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
     return sum;
 }
 
-/* The spans follow one another. */
+/* True if a time is in one of the spans, which follow one another. */
 static bool inside(const struct tide_stretch *spans, size_t count, int64_t t_ns)
 {
     size_t begun = count ? tide_until(&spans->from_ns, sizeof *spans, count, t_ns) : 0;
     return begun > 0 && t_ns <= spans[begun - 1].to_ns;
 }
 
-/* The highest sum on devices within the spans; -1: no sample there. */
+/* Returns the highest sum on devices within the spans; -1: no sample there. */
 static int64_t device_peak(const struct tide_history *h, const struct tide_stretch *spans, size_t count)
 {
     int64_t peak = -1;
@@ -38,7 +39,7 @@ static int64_t device_peak(const struct tide_history *h, const struct tide_stret
     return peak;
 }
 
-/* The highest resident size of one process. */
+/* Returns the highest resident size of one process within the spans; -1: no sample there. */
 static int64_t host_peak(const struct tide_history *h, const struct tide_stretch *spans, size_t count)
 {
     int64_t peak = -1;
@@ -51,7 +52,7 @@ static int64_t host_peak(const struct tide_history *h, const struct tide_stretch
     return peak;
 }
 
-/* Where the program said that a phase of this name was under way; there is room for all. */
+/* Finds where the program named a phase of this name; spans has room for all. */
 static size_t find_spans(const struct tide_history *h, const struct tide_phases *phases, const char *name,
                          struct tide_stretch *spans)
 {

@@ -7,7 +7,7 @@
 
 enum { TITLE = 56 }; /* two of them and the words between fit into a name */
 
-/* Without its PID. */
+/* Writes what a process is called, without its PID. */
 static void put_title(const struct tide_history_process *p, char *out, size_t size)
 {
     char number[40] = "";
@@ -17,7 +17,7 @@ static void put_title(const struct tide_history_process *p, char *out, size_t si
     else if (p->number >= 0)
         snprintf(number, sizeof number, " %lld", (long long)p->number);
     size_t room = size > strlen(number) ? size - strlen(number) : 1;
-    tide_text_shown(called, out, room); /* what is long is cut, its number is not */
+    tide_text_shown(called, out, room); /* a long title is cut, its number is not */
     strcat(out, number);
 }
 

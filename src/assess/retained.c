@@ -267,8 +267,7 @@ static int set_rate(struct tide_assessing *s, int64_t process, const struct tide
 }
 
 /* Memory that rises ever faster may only have used what was free at first. Sets *ret_filled if, before the
- * part that the rate is of, live bytes rose more nearly at that rate than at memory's rate then. -1: no
- * memory. */
+ * part that the rate is of, live bytes rose nearer to that rate than to memory's rate then. -1: no memory. */
 static int find_filled_first(struct tide_assessing *s, const struct tide_judge_input *live,
                              const struct tide_verdict *v, bool *ret_filled)
 {

@@ -1,26 +1,25 @@
 /*
- * shared_parts.c - what a process has of the shared memory that it maps.
+ * shared_parts.c - how much of the shared memory that a process maps is its own.
  *
- * RssShmem counts a page once for each mapping of it: in every process that has one, and several times in a
- * process that has several. PSS does not, but is read now and then only. So a process has, at each look, the
- * part of RssShmem that the readings of its PSS say. Where others may be the ones it shares with, that part
- * is the same for its whole life, the median of what readings say: that one of them comes or goes is no
- * growth of those that stay, and who is read while the others end has for a moment all that is left. Where
- * nobody else maps that much, it is the process itself that maps pages anew (the heap of Java's ZGC is seen
- * at three addresses): what RssShmem does between two readings tells nothing, and the line from one to the
- * other is drawn.
+ * RssShmem counts a page once for each mapping: in every process that has one, and several times in a process
+ * that has several. PSS does not, but is read only now and then. So at each look a process gets the part of
+ * RssShmem that the readings of its PSS say. If it may share with others, that part is the same for its whole
+ * life, the median over the readings: a process that comes or goes is no growth of those that stay, and one
+ * that is read while the others end has, for a moment, all that is left. If nobody else maps that much, the
+ * process itself maps pages several times (the heap of Java's ZGC is at three addresses). Then RssShmem
+ * between two readings tells nothing, and the line from one reading to the next is used.
  */
 #include "assess/history_private.h"
 #include "judge/floor.h"
 
-static const double OWN = 0.9;     /* from this part on all of it is: a reading is later than RssShmem is */
-static const double TELLING = 0.5; /* of what is mapped at the most: readings of less are of its start */
+static const double OWN = 0.9; /* from this part on all of it is its own: PSS is read later than RssShmem */
+static const double TELLING = 0.5; /* of the most it maps: readings at less are of its start */
 
-static const double MATTERS = 0.05; /* of a process: less of it is not worth judging it by readings alone */
+static const double MATTERS = 0.05; /* of a process: less is not worth judging it by readings alone */
 
-enum { READ_MOST = 256 }; /* readings that tell the part: the last ones */
+enum { READ_MOST = 256 }; /* readings that are used: the last ones */
 
-/* The largest of what processes map of shared memory at any time, and the largest but this. */
+/* The most that any process maps of shared memory, and the second most. */
 struct largest {
     int64_t first, second;
 };
@@ -38,14 +37,14 @@ static struct largest find_largest(const struct tide_history *history)
     return most;
 }
 
-/* What it maps of shared memory at a reading; 0: nothing is known. */
+/* Returns what it maps of shared memory at a reading; 0: not known. */
 static double mapped_at(const struct tide_history_process *p, const struct tide_history_smaps *reading)
 {
     const struct tide_history_point *then = tide_history_point_at(p, reading->t_ns);
     return then && reading->pss_shmem_bytes >= 0 ? (double)then->shmem_bytes : 0;
 }
 
-/* The process's part of what it maps; 1 where nothing tells. */
+/* Returns the process's part of what it maps; 1 if no reading tells. */
 static double find_part(const struct tide_history_process *p)
 {
     double parts[READ_MOST];
@@ -56,7 +55,7 @@ static double find_part(const struct tide_history_process *p)
             parts[count++] = (double)p->smaps[i].pss_shmem_bytes / now;
     }
     double part = tide_median(parts, count);
-    return part < OWN ? part : 1; /* also where it is not a number */
+    return part < OWN ? part : 1; /* also if it is NAN */
 }
 
 static void put(struct tide_history_point *point, double bytes)
@@ -67,7 +66,7 @@ static void put(struct tide_history_point *point, double bytes)
     point->shared_bytes = shared;
 }
 
-/* What is on the line between two readings at a time between them. */
+/* Returns the value at a time between two readings, on the line through them. */
 static double between(const struct tide_history_smaps *from, const struct tide_history_smaps *to,
                       int64_t t_ns)
 {
@@ -76,8 +75,8 @@ static double between(const struct tide_history_smaps *from, const struct tide_h
            along * ((double)to->pss_shmem_bytes - (double)from->pss_shmem_bytes);
 }
 
-/* Gives the points from `first` on what was read while they held, or else what is on the line from reading to
- * reading; of those beyond, the part is what it was. */
+/* Gives the points from `first` on what was read while they held, else the value on the line between two
+ * readings. Points before the first or after the last reading get the part of that reading. */
 static void draw_lines(struct tide_history_process *p, size_t first)
 {
     size_t next = TIDE_UNTIL(p->smaps, p->smaps_count, p->points[first].t_ns);

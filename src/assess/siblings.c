@@ -1,7 +1,7 @@
 /*
- * siblings.c - the numbers of processes among their like: "worker 3" is the fourth that its parent had at
- * once. Processes are sorted so that siblings lie together, in the order in which they
- * came; the ends of those that are still there are a heap with the earliest on top.
+ * siblings.c - the numbers of processes among their siblings: "worker 3" is the fourth that its parent had at
+ * once. Processes are sorted so that siblings are together, in the order in which they came. The ends of
+ * those that still run are in a heap with the earliest on top.
  */
 #include "assess/history_private.h"
 
@@ -50,7 +50,7 @@ static int by_family(const void *left, const void *right)
     return order ? order : a < b ? -1 : a > b;
 }
 
-/* Of `count` siblings. */
+/* Numbers `count` siblings. */
 static void number_family(struct tide_history_process **family, size_t count, struct ends *ends)
 {
     bool alone = count == 1 || family[0]->row.parent <= 0;

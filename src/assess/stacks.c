@@ -45,8 +45,8 @@ static bool is_interpreter(const struct tide_frame *f)
     return !f->python && (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
 }
 
-/* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library, or the
- * inside of a container of C++ or Rust. */
+/* How interesting a frame is to a reader. LEAST: it has no name, or is the interpreter between Python and a
+ * library, or the inside of a container of C++ or Rust. */
 enum interest { OWN, PYTHON_LIBRARY, NATIVE_LIBRARY, LEAST, NONE };
 
 static enum interest interest_of(const struct tide_frame *f)
@@ -94,10 +94,10 @@ struct choice {
     enum interest of[LOOKED_AT];
     bool taken[LOOKED_AT];
     size_t frame_count, count, most;
-    size_t of_natives; /* of the count */
+    size_t of_natives; /* of `count` */
 };
 
-/* The innermost of a kind that are not taken yet, at most so many. */
+/* Takes the innermost frames of a kind that are not taken yet, at most `limit`. */
 static void take(struct choice *c, enum interest interest, size_t limit)
 {
     for (size_t i = 0; i < c->frame_count && limit && c->count < c->most; i++)

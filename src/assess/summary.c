@@ -1,6 +1,6 @@
 /*
- * summary.c - see summary.h. The tree is built level by level: the children of a row are sorted into rows by
- * role, and roles with GROUP_AT members or more become one row.
+ * summary.c - see summary.h. The tree is built level by level: the children of a row are sorted by role, and
+ * roles with GROUP_AT members or more become one row.
  */
 #include "assess/summary.h"
 #include "base/units.h"
@@ -46,7 +46,7 @@ static int compare_first_members(const void *a, const void *b)
     return (x->members[0] > y->members[0]) - (x->members[0] < y->members[0]);
 }
 
-/* Splits children (ids, count) into nodes at the end of the list, and links them below parent in order of
+/* Splits children (ids, count) into nodes at the end of the list and links them below parent, in order of
  * their first member. */
 static void add_nodes(struct tree *tree, int64_t *children, size_t count, struct node *parent, int depth)
 {
@@ -106,7 +106,7 @@ static int build_tree(struct tree *tree)
     return 0;
 }
 
-/* Adds what is known. */
+/* Adds a value if it is known. */
 static void add_known(int64_t *sum, int64_t value)
 {
     if (value != TIDE_UNKNOWN)
@@ -126,7 +126,7 @@ static int compare_changes(const void *a, const void *b)
     return (x->t_ns > y->t_ns) - (x->t_ns < y->t_ns);
 }
 
-/* When the members' RSS together was largest, and how much that was. */
+/* Finds when the members' RSS together was largest, and how much that was. */
 static int peak_of_members(const struct tide_summary *summary, const struct node *node, int64_t *ret_t_ns,
                            int64_t *ret_bytes)
 {
@@ -166,7 +166,7 @@ static int peak_of_members(const struct tide_summary *summary, const struct node
     return 0;
 }
 
-/* The row of a node. */
+/* Fills in the row of a node. */
 static int fill_row(const struct tide_summary *summary, const struct node *node, struct tide_summary_row *row)
 {
     const struct tide_history *history = summary->history;
@@ -217,7 +217,7 @@ static int make_rows(struct tide_summary *summary, struct tide_arena *arena)
 
     if (build_tree(&tree) != 0)
         return -1;
-    /* Depth first; what is left to do is on a stack. */
+    /* Depth first, with a stack of the nodes left to do. */
     long *stack = tide_arena_take(arena, tree.node_count + 1, sizeof *stack);
     summary->rows = tide_arena_take(arena, tree.node_count + 1, sizeof *summary->rows);
     if (!stack || !summary->rows)
@@ -238,8 +238,7 @@ static int make_rows(struct tide_summary *summary, struct tide_arena *arena)
 
 /* --- phases -------------------------------------------------------------------------------------------- */
 
-/* Largest counted_bytes of any stretch of ticks, in logarithmic time: a complete binary tree over the ticks.
- */
+/* Largest counted_bytes of any range of ticks, in logarithmic time: a complete binary tree over the ticks. */
 struct levels {
     const struct tide_history *history;
     int64_t *largest; /* [1] of all; children of i are 2i and 2i + 1; leaves from `leaves` on */

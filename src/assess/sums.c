@@ -28,8 +28,7 @@ struct sum {
 
 /* ---- what a process has of its own */
 
-/* True if it began as a copy of its parent, and so with its parent's memory, and not as a program of its
- * own. */
+/* True if it began as a copy of its parent, and so with its parent's memory, not as a program of its own. */
 static bool is_forked(const struct tide_history *h, const struct tide_history_process *p)
 {
     const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
@@ -52,8 +51,7 @@ static double rest_as_read(const struct tide_history_process *p, bool forked)
 }
 
 /* Returns what a forked process began with: all that its parent had when it forked, which was before the
- * first look at the child and not before the last look without it. What more the child has then it has taken
- * since. */
+ * first look at the child and not before the last look without it. What more the child has it took since. */
 static double inherited_bytes(const struct tide_history *h, const struct tide_history_process *p)
 {
     const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
@@ -298,8 +296,7 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
     return e;
 }
 
-/* The verdict on a sum that no process explains: flat if too little for that many processes, else
- * undecided. */
+/* The verdict on a sum that no process explains: flat if it is little for that many, else undecided. */
 static void say_unexplained(struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many times as fast as its fastest part a whole must grow to be the answer: as a process, as a role. */
+/* A role or the tree is the answer if it grows SEVERAL times as fast as the fastest process; the tree must
+ * also grow MOST_OF_IT times as fast as the fastest role. */
 static const double SEVERAL = 2, MOST_OF_IT = 1.5;
 
 static double rate_per_second(const struct tide_judged *j)
@@ -18,7 +19,7 @@ static double rate_per_second(const struct tide_judged *j)
            (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
 }
 
-/* What the program says of itself. */
+/* True if the program counts these bytes itself. */
 static bool is_own_count(const struct tide_judged *j)
 {
     return j->subject == TIDE_SUBJECT_GAUGE && !j->shared;
@@ -29,8 +30,8 @@ bool tide_judged_is_evidence(const struct tide_judged *j)
     return is_own_count(j) || (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
 }
 
-/* How much is summed up in it, which a part may explain: 0 a process, 1 processes of a role or what several
- * may have in common, 2 all there are. */
+/* How much a series sums up, which a part may explain: 0 a process, 1 the processes of a role or what several
+ * share, 2 all processes. */
 static int wholeness(const struct tide_judged *j)
 {
     if (j->subject == TIDE_SUBJECT_TREE)
@@ -38,15 +39,15 @@ static int wholeness(const struct tide_judged *j)
     return j->shared || j->subject == TIDE_SUBJECT_ROLE;
 }
 
-/* Whether another series says the same thing better: a process that comes and goes is a part of its role, and
- * a tree of one process is that process, whose own pages need no estimate. */
+/* True if another series says the same better: a process that comes and goes is part of its role, and a tree
+ * of one process is that process, whose own pages need no estimate. */
 static bool is_said_elsewhere(const struct tide_judged *j)
 {
     return (j->passing && j->subject == TIDE_SUBJECT_PROCESS) ||
            (j->subject == TIDE_SUBJECT_TREE && j->members <= 1);
 }
 
-/* How much a verdict matters: what the answer is about comes first. */
+/* How much a verdict matters: the largest weight is the answer. */
 static double weight(const struct tide_judged *j, double tree_peak)
 {
     static const double by_kind[TIDE_VERDICTS] = {
@@ -61,14 +62,15 @@ static double weight(const struct tide_judged *j, double tree_peak)
     double kind = by_kind[j->verdict.kind];
     if (j->verdict.kind == TIDE_UNDECIDED &&
         (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
-        kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
+        kind = 0.5; /* sums of what comes and goes tell less than the process that stays */
     if (tide_verdict_grows(&j->verdict))
         kind = by_kind[TIDE_LEAK] + (j->shared ? -by_subject[TIDE_SUBJECT_GAUGE] : 0);
     if (j->crest.epochs)
         kind = by_kind[TIDE_LEAK] - 0.5;
     if (is_said_elsewhere(j))
         kind = 0.2;
-    bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
+    bool small =
+        share < 0.1 && !tide_verdict_grows(&j->verdict); /* the jump of a helper process is not the answer */
     return (small ? 0 : kind) + by_subject[subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
 
@@ -87,8 +89,7 @@ static int worse_first(const void *a, const void *b, void *context)
     return (l < r) - (l > r);
 }
 
-/* How fast it grows, for those that do; of those whose peaks rise, how fast these do. 0: it is none of them.
- */
+/* How fast a series grows, or how fast its peaks rise; 0 if they do not. */
 typedef double tide_speed(const struct tide_judged *j);
 
 static double floor_speed(const struct tide_judged *j)
@@ -101,7 +102,7 @@ static double crest_speed(const struct tide_judged *j)
     return j->crest.epochs && !is_said_elsewhere(j) && !tide_judged_is_evidence(j) ? j->crest.per_epoch : 0;
 }
 
-/* Which of them is the answer: a part that explains the whole before the whole. */
+/* Returns the index of the answer: a part that explains the whole comes before the whole. */
 static size_t answer_of(const struct tide_assessment *a, tide_speed *speed)
 {
     size_t fastest[] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
@@ -138,8 +139,8 @@ void tide_assessing_rank(struct tide_assessment *a)
     a->judged[0] = first;
 }
 
-/* What a process had last, and how much of that counts with it: its PSS when it was read, and what it has
- * taken since; all of it where it had less than half of that when it was read. */
+/* Returns how much of its last RSS counts for a process: its PSS at the last reading plus what it has taken
+ * since; all of its RSS if that was less than half at the reading. */
 static double now_counted(const struct tide_assessing *s, size_t process, double *ret_rss)
 {
     const struct tide_history_process *p = &s->h->processes[process];
@@ -149,14 +150,14 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
     double counted = *ret_rss = (double)last->rss_bytes;
     if (then && then->rss_bytes >= last->rss_bytes / 2)
         counted = (double)(read->pss_bytes + last->private_bytes - then->private_bytes);
-    else if (!read && s->rest[process] < 0) /* what it has of its parent's */
+    else if (!read && s->rest[process] < 0) /* it shares its parent's pages */
         counted = tide_assessing_own(s, process, last);
     return fmin(fmax(counted, 0), *ret_rss);
 }
 
-/* The processes that were there at one look towards the end of the steps, if there are any, beside the worst;
- * not everyone who ever was. A program takes its time to end, on a busy machine a long one, without its
- * helpers. */
+/* True for the processes besides the worst that were there at one look towards the end (of the steps, if
+ * there are any), not for every process that ever was. A program may take long to end, without its helpers,
+ * on a busy machine. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     int64_t end_ns = s->bucket_ns[s->buckets];
@@ -172,7 +173,7 @@ static bool is_other(const struct tide_assessing *s, const struct tide_history_p
            tide_assessing_end(s, p) > late_ns;
 }
 
-/* The role that most of the others have; how many of them have it. Borrowed; NULL without memory. */
+/* Returns the role that most of the others have, and how many have it. Borrowed; NULL without memory. */
 static const char *commonest_role(const struct tide_assessing *s, size_t *ret_count)
 {
     const struct tide_history *h = s->h;
@@ -195,8 +196,7 @@ static const char *commonest_role(const struct tide_assessing *s, size_t *ret_co
     return commonest;
 }
 
-/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
- */
+/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what other processes hold. */
 static int describe_others(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
@@ -240,7 +240,7 @@ static int describe_others(struct tide_assessing *s)
     return 0;
 }
 
-/* A gauge that is flat while memory grows says where not to look. */
+/* A gauge that is flat while memory grows tells where not to look. */
 static void describe_evidence(struct tide_assessing *s)
 {
     if (s->a->judged[0].verdict.kind != TIDE_LEAK && s->a->judged[0].crest.epochs == 0)
