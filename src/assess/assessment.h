@@ -76,8 +76,7 @@ struct tide_judged {
     double seconds_per_step; /* 1 without steps; NAN: not known */
     double limit_bytes;      /* what this series may reach before the tree hits its limit; NAN: none known */
     char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
-    char
-        jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
+    char jump_mark[80];      /* escaped: what happened at the jump ("start of epoch 3"); "" if nothing */
     struct tide_crest crest;
     struct tide_verdict verdict;
     bool live_known;                 /* what the program holds is known, and memory rose: see `retention` */
@@ -105,7 +104,7 @@ struct tide_assessment {
     int64_t steps_told;   /* named by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
     bool steps_in_bursts; /* steps were named, but in bursts: time is the axis */
     char others[256];     /* one line about the processes that are not the worst; "" when there are none */
-    char evidence[256];   /* one line from the program's own gauges, where they disagree with the worst; "" */
+    char evidence[256];   /* one line about the worst from the program's own gauges; "" if they say nothing */
     struct tide_assessment_private *private;
 };
 

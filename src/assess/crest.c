@@ -18,9 +18,8 @@ enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 static const double CREST_Z = 4;
 static const double MATTERS = 0.1; /* of the mean height: less is not reported */
 static const double LEAST_BYTES = 1 << 20;
-static const double ABOVE_FLOOR =
-    4;                           /* times the rise of a floor that has stopped: less may be the floor's own */
-static const double STILL = 0.3; /* of the slope, in the later half */
+static const double ABOVE_FLOOR = 4;    /* times the rise of a floor that stopped: less may be its own */
+static const double STILL = 0.3;        /* of the slope, in the later half */
 static const double LIVES_LEAST = 0.25; /* of the run: a process that lives longer is judged by itself */
 
 /* Finds the highest value of each epoch that was seen, and its x (where). Returns how many. */
@@ -228,8 +227,7 @@ int tide_assessing_crests(struct tide_assessing *s)
         bool process = j->subject == TIDE_SUBJECT_PROCESS, role = j->subject == TIDE_SUBJECT_ROLE;
         j->passing = is_passing_subject(s, lives, j);
         if (j->passing && process) {
-            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high =
-                NAN; /* it ends before that */
+            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* never reached */
             continue;
         }
         bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED || has_stopped(kind);

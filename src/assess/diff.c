@@ -14,10 +14,9 @@ enum {
     LEAST_WORSE = 256 * 1024, /* bytes, over the steps that both trained: a smaller new leak is in doubt */
 };
 
-static const double ERRORS = 3.5; /* standard errors of sampling: less is no change */
-static const double FASTER = 1.1; /* two runs of one program leak at rates that differ by a few per cent */
-static const double SURE =
-    1.5; /* times the slope that a run would have shown: a leak above that would have shown */
+static const double ERRORS = 3.5;  /* standard errors of sampling: less is no change */
+static const double FASTER = 1.1;  /* two runs of one program leak at rates that differ by a few per cent */
+static const double SURE = 1.5;    /* times what a run would have shown: a leak above that would show */
 static const double AS_LONG = 0.9; /* runs count as equally long if one has this share of the other's steps */
 
 static const struct tide_diff_rate unknown_rate = {NAN, NAN, NAN}, no_growth = {0, 0, 0};

@@ -28,8 +28,7 @@ struct cell {
     size_t keep_count;
 };
 
-/* Returns the entry of a series in this cell, a new one for element `index` (SIZE_MAX: none). NULL: no
- * room. */
+/* Returns the entry of a series in this cell, or a new one for `index` (SIZE_MAX: none). NULL: no room. */
 static struct keep *find(struct cell *cell, const struct moment *moment, size_t index)
 {
     uint64_t found;

@@ -557,8 +557,8 @@ static int load_marks(struct tide_history_load *load, struct tide_reader *reader
 
 /* --- what every load reads whole ----------------------------------------------------------------------- */
 
-/* Makes *text a copy that lives until the next load. False, and the row is left out: there are too many, or
- * there is no memory. */
+/* Makes *text a copy that lives until the next load. False, and the row is left out, if there are too many
+ * rows or there is no memory. */
 static bool keep_text(struct tide_history_load *load, const char **text, size_t count)
 {
     *text = tide_arena_text(&load->history->private->lists, *text, strlen(*text));

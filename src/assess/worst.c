@@ -69,8 +69,7 @@ static double weight(const struct tide_judged *j, double tree_peak)
         kind = by_kind[TIDE_LEAK] - 0.5;
     if (is_said_elsewhere(j))
         kind = 0.2;
-    bool small =
-        share < 0.1 && !tide_verdict_grows(&j->verdict); /* the jump of a helper process is not the answer */
+    bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
 

@@ -205,8 +205,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return decide_level(j);
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
-        fit->tail >
-            TIDE_FLAT_Z * fit->tail_error; /* the floor beside the jump is not level, and not surely a leak */
+        fit->tail > TIDE_FLAT_Z * fit->tail_error; /* beside the jump not level, and not surely a leak */
     if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(tide_judging_freedom(j, fit)) * fit->tail_error;

@@ -32,7 +32,7 @@ enum tide_verdict_kind {
 enum tide_shape {
     TIDE_SHAPE_LEVEL,        /* flat, spikes */
     TIDE_SHAPE_LINEAR,       /* leak: the same amount per step */
-    TIDE_SHAPE_STAIRCASE,    /* leak: in jumps, at epochs or phases or by itself */
+    TIDE_SHAPE_STAIRCASE,    /* leak: in jumps, at epochs or phases or at other times */
     TIDE_SHAPE_ACCELERATING, /* leak: more per step as it goes */
     TIDE_SHAPE_SATURATING,   /* plateau */
     TIDE_SHAPE_STEP,         /* jump */
@@ -90,7 +90,7 @@ struct tide_verdict {
     double since_x;                      /* leak: where it began, if the floor was level before; else NAN */
     double knee_x;                       /* plateau */
     double ceiling_bytes;                /* plateau: the level after the knee */
-    double bytes_per_item;               /* where items per step are known and it grows or grew */
+    double bytes_per_item;               /* if items per step are known and memory grows or grew */
     bool one_pass;                       /* plateau: the knee is where one pass over the items ends */
     double jump_x, jump_bytes;           /* jump, also beside a leak or undecided: first moment after it */
     double jump_after;                   /* last moment before it */

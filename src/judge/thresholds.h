@@ -18,7 +18,7 @@
 /* A window with at least this many moments gives its second lowest: one broken sample makes no floor. */
 #define TIDE_SECOND_LOWEST_FROM 10
 
-/* A bump of the floor is a spike if it is narrower than this share of the run and this many noises high. */
+/* A bump narrower than this share of the run and this many noise widths high is a spike, not floor. */
 #define TIDE_BUMP_SHARE  0.125
 #define TIDE_BUMP_NOISES 6.0
 #define TIDE_END_BUMP    2   /* windows that a bump cut off by the end of the run may be longer than others */
@@ -154,7 +154,7 @@
 #define TIDE_STAIRS_LEAST  3
 #define TIDE_STAIR_DOWN    0.2  /* of the stairs: more downward steps are noise */
 #define TIDE_STAIR_OVER    1.4  /* of the rise: stairs that add up to more are noise */
-#define TIDE_STAIR_LATE    2.0  /* periods without a stair: it has stopped */
+#define TIDE_STAIR_LATE    2.0  /* periods without a stair: growth has stopped */
 #define TIDE_STAIR_SPAN    0.4  /* of the run that stairs must be spread over */
 #define TIDE_STAIR_WITH    0.8  /* of the stairs come with an epoch or a phase: they belong to it, */
 #define TIDE_STAIR_MARKS   0.34 /* if there are fewer of those than this per window */
