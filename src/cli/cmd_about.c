@@ -1,12 +1,12 @@
 /*
- * cmd_about.c - the commands that speak about the program itself: help, version, manual, completion. Four
- * rows in one file, because each is only a call into help.c, manual.c or completion.c.
+ * cmd_about.c - the commands about the program itself: help, version, manual, completion. They share one
+ * file, because each is only a call into help.c, manual.c or completion.c.
  */
 #include "cli/command.h"
 
 static const struct tide_option no_options[] = {{0}};
 
-/* At most one operand, or -1. */
+/* Fails if there is more than one operand. */
 static int check_words(const struct tide_command_call *call, struct tide_err *err)
 {
     if (call->count <= 1)
@@ -15,7 +15,7 @@ static int check_words(const struct tide_command_call *call, struct tide_err *er
     return tide_err_hint(err, "tidemark %s %s", call->command->name, call->command->synopsis);
 }
 
-/* The command that the operand names; NULL when there is no operand. */
+/* Finds the command that the operand names; NULL when there is no operand. */
 static int find_command(const struct tide_command_call *call, const struct tide_command **ret_command,
                         struct tide_err *err)
 {

@@ -19,7 +19,7 @@ enum { STATUS_TEXT = 32 * 1024 };
 
 static const struct tide_option options[] = {TIDE_TRACK_OPTIONS, {0}};
 
-/* What there is to record of the process: 0, or -1 with a sentence. A zombie has given its memory back, a
+/* Checks that the process has memory to record: 0, or -1 with an error. A zombie has given its memory back, a
  * kernel thread never had any. */
 static int has_memory(int64_t pid, struct tide_err *err)
 {
@@ -40,7 +40,7 @@ static int has_memory(int64_t pid, struct tide_err *err)
                               (long long)pid);
 }
 
-/* The PID, or -1 with a sentence. */
+/* Returns the PID, or -1 with an error. */
 static int64_t read_pid(const char *text, struct tide_err *err)
 {
     int64_t pid;
@@ -61,7 +61,7 @@ static int64_t read_pid(const char *text, struct tide_err *err)
     return has_memory(pid, err) ? -1 : pid;
 }
 
-/* What will be missing from the recording. */
+/* Warns about what will be missing from the recording. */
 static void say_what_is_missing(int64_t pid, const struct tide_track_config *config)
 {
     char path[64], text[2];

@@ -67,10 +67,10 @@ static int read_options(const struct values *v, char **operands, int count, stru
     return 0;
 }
 
-/* Of the growth: who explains so much of it is its culprit, also where few samples do not tell a line. */
+/* Share of the growth that makes a call site its culprit, even if it has too few samples to fit a line. */
 static const double MOST_OF_IT = 0.5;
 
-/* Whether a call site grows, or is what rises where the verdict is a finding. */
+/* True if a call site grows or, for a rise that the verdict reports as a finding, if there is one. */
 static bool is_found(const struct tide_blame *blame, int verdict)
 {
     const struct tide_culprit *first = blame->count ? &blame->culprits[0] : NULL;
@@ -94,7 +94,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         bool of_verdict = blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_RISE;
         int verdict = of_verdict ? tide_assessment_exit_code(answer.assessment) : TIDE_EXIT_OK;
         bool jumped = of_verdict && answer.assessment->judged[0].verdict.kind == TIDE_JUMP;
-        /* Memory grows, or may grow, or grew at once, and no call site is known that does. */
+        /* Memory grows, may grow, or jumped, and no call site is known to. */
         bool cannot_tell = verdict != TIDE_EXIT_OK || (jumped && !blame->count && blame->unjudged);
         code = is_found(blame, verdict) ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
         if (!v->json && of_verdict)

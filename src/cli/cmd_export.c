@@ -69,7 +69,7 @@ static int read_options(const struct values *v, int count, const struct tide_exp
     return 0;
 }
 
-/* A slip that would cost the recording. */
+/* Refuses to overwrite a recording, which -o may name by mistake. */
 static int check_place(const char *to, struct tide_err *err)
 {
     struct stat there;

@@ -1,5 +1,5 @@
 /*
- * cmd_judge.c - tidemark judge: the verdict of a recording, or of a series that somebody already has.
+ * cmd_judge.c - tidemark judge: the verdict on a recording, or on a plain series of numbers.
  */
 #include "cli/command.h"
 #include "assess/assessment.h"
@@ -71,7 +71,7 @@ static void print_all(const struct tide_assessment *a)
     }
 }
 
-/* 2 is worse than 1, 1 than 3, 3 than 0: the exit code of several files. */
+/* Returns the exit code for several files: 2 is worse than 1, 1 than 3, 3 than 0. */
 static int worse_code(int a, int b)
 {
     static const int rank[] = {

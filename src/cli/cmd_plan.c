@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct values {
-    struct tide_job job; /* as far as options are what it has */
+    struct tide_job job; /* only the fields that options set directly */
     const char *model, *task, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
@@ -116,7 +116,7 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     return tide_job_check(job, err);
 }
 
-/* The own runtime is laid out as it would run. */
+/* Plans a run of tidemark's own runtime: lays it out as it would run. */
 static int answer_own(const struct values *v, int argc, char **argv, struct tide_err *err)
 {
     static struct tide_forecast forecast;
@@ -135,7 +135,7 @@ static int answer_own(const struct values *v, int argc, char **argv, struct tide
     return status;
 }
 
-/* Whether an option was given that is for PyTorch's plan: the layout takes those of `train`. */
+/* True if an option for PyTorch's plan was given; a run of `train` takes only the options of `train`. */
 static bool has_more_than_json(const struct values *v)
 {
     struct values rest = *v;
@@ -158,7 +158,7 @@ static int plan_own(const struct values *v, char **words, int count, struct tide
                          "give the options of `train`: tidemark plan -- tidemark train lm --optimizer sgd");
 }
 
-/* Exit code: 1 where it does not fit, 3 where nothing explains the number. */
+/* Returns the exit code: 1 if the run does not fit, 3 if nothing explains the number. */
 static int answer(const struct values *v, const struct tide_job *job, struct tide_err *err)
 {
     static struct tide_forecast forecast;

@@ -1,6 +1,6 @@
 /*
- * cmd_play.c - tidemark play: against what was trained, or against plain Monte Carlo search, on the terminal
- * or for a tournament manager.
+ * cmd_play.c - tidemark play: plays against a trained net or against plain Monte Carlo search, on the
+ * terminal or for a tournament manager.
  *
  * Standard output belongs to the protocol's lines or to the board; everything else goes to stderr.
  */
@@ -57,7 +57,7 @@ static const struct tide_option options[] = {
     {0},
 };
 
-/* Options that say nothing together. */
+/* Rejects options that cannot be used together. */
 static int check(const struct values *v, int count, struct tide_err *err)
 {
     if (count != !v->rollouts) {
@@ -74,7 +74,7 @@ static int check(const struct values *v, int count, struct tide_err *err)
     return 0;
 }
 
-/* A game is there once, as a recording is: only going on with it changes it. */
+/* A saved game is never overwritten; only the game that was opened from the same file may be saved to it. */
 static int check_place(const char *save, const char *open, struct tide_err *err)
 {
     struct stat there, opened;
@@ -95,7 +95,7 @@ struct opponent {
     char name[64];
 };
 
-/* The game that was asked for, or that a saved one is of. */
+/* Finds the game that was asked for, or the game of the saved file. */
 static int find_game(const struct values *v, const struct tide_saved *saved, struct tide_game *ret_game,
                      struct tide_err *err)
 {
@@ -111,7 +111,7 @@ static int find_game(const struct values *v, const struct tide_saved *saved, str
     return tide_game_of(name, board, exact, ret_game, err);
 }
 
-/* run NULL: random games. */
+/* run NULL: plays by random games, without a net. */
 static int open_opponent(struct opponent *o, const char *run, const struct values *v,
                          const struct tide_saved *saved, struct tide_err *err)
 {

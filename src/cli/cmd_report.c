@@ -1,7 +1,7 @@
 /*
  * cmd_report.c - tidemark report: a recording as one page for a browser.
  *
- * What is replaced without asking is only a page of ours.
+ * Without --force it overwrites only its own pages.
  */
 #include "cli/command.h"
 #include "assess/assessment.h"
@@ -34,7 +34,7 @@ static const struct tide_option options[] = {
     {0},
 };
 
-/* "run.tide" -> "run.html"; anything else gets ".html" behind it. */
+/* "run.tide" -> "run.html"; any other name gets ".html" appended. */
 static int name_output(const char *recording, char *out, size_t size, struct tide_err *err)
 {
     size_t len = strlen(recording);
@@ -57,7 +57,7 @@ static bool is_our_page(const char *path)
     return got > 0 && strstr(text, TIDE_REPORT_GENERATOR) != NULL;
 }
 
-/* Whether a page may be put there. */
+/* Fails if a page must not be written to this path. */
 static int check_place(const char *path, const char *recording, bool force, struct tide_err *err)
 {
     struct stat at, of;
@@ -120,7 +120,7 @@ static int make_report(const struct values *v, const char *recording, struct tid
 
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, said and cleaned up after */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit makes a write fail, which is reported */
     if (call->count == 1)
         return make_report((const void *)call->values, call->operands[0], err);
     tide_err_set(err, "expected one recording, got %d arguments", call->count);

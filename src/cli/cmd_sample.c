@@ -1,9 +1,9 @@
 /*
- * cmd_sample.c - tidemark sample: text from a model, as it comes.
+ * cmd_sample.c - tidemark sample: prints text from a model as it is generated.
  *
- * The model's weights are loaded into a machine whose programs decode. What is printed
- * on a terminal goes through the stream below, which holds back a rune until it is whole and escapes what
- * could drive the terminal; anything else gets the bytes as they are.
+ * The model's weights are loaded into a machine whose programs decode. On a terminal, the text goes through
+ * the stream below, which holds back incomplete runes and escapes control characters; otherwise the bytes are
+ * written unchanged.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -58,11 +58,11 @@ static const struct tide_option options[] = {
 
 struct stream {
     bool escapes; /* stdout is a terminal */
-    char held[4]; /* the beginning of a rune */
+    char held[4]; /* an incomplete rune */
     size_t held_len;
 };
 
-/* Whether more bytes could make a rune of these. */
+/* True if more bytes could complete these to a rune. */
 static bool is_beginning(const char *text, size_t len)
 {
     unsigned char lead = (unsigned char)text[0];
@@ -73,7 +73,7 @@ static bool is_beginning(const char *text, size_t len)
     return len < need;
 }
 
-/* Prints what is held, but, unless nothing follows, for the beginning of a rune. */
+/* Prints the held bytes. Keeps an incomplete rune, unless the text ends here. */
 static void stream_drain(struct stream *s, bool ends)
 {
     while (s->held_len && (ends || !is_beginning(s->held, s->held_len))) {
@@ -103,8 +103,8 @@ static void stream_put(struct stream *s, const char *text, size_t len)
 struct model {
     char path[4096];
     struct tide_gpt_config config;
-    char base[TIDE_LANGUAGE_PATH]; /* of adapters */
-    int64_t step;                  /* of its run; 0: a model from elsewhere */
+    char base[TIDE_LANGUAGE_PATH]; /* path of the base model; only for adapters */
+    int64_t step;                  /* steps that its run made; 0: a model from elsewhere */
     int64_t window;
     struct tide_vocabulary *vocabulary;
     struct tide_graph *graph;
@@ -122,7 +122,7 @@ static void release_model(struct model *m)
     tide_vocabulary_free(m->vocabulary);
 }
 
-/* The checkpoint's own, or what lies in the directory that was named. */
+/* Opens the checkpoint's own vocabulary, or that of the directory named on the command line. */
 static int find_vocabulary(struct model *m, const char *dir, struct tide_err *err)
 {
     const char *own = tide_language_vocabulary_in(m->path, m->base);
@@ -189,8 +189,8 @@ struct talk {
     struct model model;
     const struct values *values;
     struct stream stream;
-    struct tide_buf text; /* of what was made, for --json */
-    int32_t *prompt;      /* then what was made, for --json */
+    struct tide_buf text; /* generated text, for --json */
+    int32_t *prompt;      /* followed by the generated tokens, for --json */
     int64_t prompt_count, made;
     double seconds;
 };
@@ -216,7 +216,7 @@ static void say(struct talk *t, int32_t token)
     const char *text = tide_vocabulary_text(t->model.vocabulary, token, room, &len);
     if (t->values->json) {
         t->prompt[t->prompt_count + t->made] = token;
-        for (size_t i = 0; i < len; i++) /* the end of a C string: what is not text in JSON either */
+        for (size_t i = 0; i < len; i++) /* a NUL would end the C string; 0xff is no text in JSON either */
             tide_buf_append(&t->text, text[i] ? text + i : "\xff", 1);
     } else {
         stream_put(&t->stream, text, len);
@@ -286,7 +286,7 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
         status = generate(&t, err);
         stream_drain(&t.stream, true);
         if (t.stream.escapes && !v->json)
-            putchar('\n'); /* a terminal's next line begins at its start */
+            putchar('\n'); /* so that the shell's prompt starts on a new line */
         if (v->json && !status)
             print_json(&t);
     }

@@ -31,7 +31,7 @@ static const struct tide_option options[] = {
     {0},
 };
 
-/* What is shown, and where. */
+/* The recording that is shown. */
 struct show {
     const char *path;
     const struct values *values;
@@ -39,7 +39,7 @@ struct show {
     struct tide_summary summary;
 };
 
-/* All but the samples. Those with a title make the overview, in this order. */
+/* All tables but the samples. Those with a title make up the overview, in this order. */
 static const struct {
     const char *what, *title;
     void (*print)(struct tide_table *table, const struct tide_summary *summary, const char *title);
@@ -116,7 +116,7 @@ static void json_head(struct show *show, struct tide_json *json)
 
 /* --- the tables ---------------------------------------------------------------------------------------- */
 
-/* The one of that name; NULL: those of the overview. */
+/* Prints the table of that name; NULL: those of the overview. */
 static int show_tables(struct show *show, struct tide_table *table, const char *what, struct tide_err *err)
 {
     table->most = what ? 0 : OVERVIEW_ROWS;

@@ -7,7 +7,7 @@
 static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,
                                                    NULL};
 
-/* Words that name no task: one sentence. */
+/* Reached only if no task was named: reports that. */
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     if (call->count)

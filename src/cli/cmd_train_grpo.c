@@ -1,6 +1,5 @@
 /*
- * cmd_train_grpo.c - tidemark train grpo: trains a language model by rewards, in a memory laid out
- * beforehand.
+ * cmd_train_grpo.c - tidemark train grpo: trains a language model by rewards, in memory laid out beforehand.
  */
 #include "base/clock.h"
 #include "cli/train_loop.h"

@@ -1,5 +1,5 @@
 /*
- * cmd_train_lm.c - tidemark train lm: trains a language model in a memory that is laid out beforehand.
+ * cmd_train_lm.c - tidemark train lm: trains a language model in memory that is laid out beforehand.
  */
 #include "base/clock.h"
 #include "cli/train_loop.h"
@@ -39,7 +39,7 @@ static const struct tide_option options[] = {
 
 /* ---- a text that is read */
 
-/* On a terminal, from the second second on: a text of some megabytes is read before anybody looks. */
+/* Shows progress on a terminal after the first second: some megabytes of text take less than that. */
 static void tell_read(double share)
 {
     static int64_t began_ns, told_ns;

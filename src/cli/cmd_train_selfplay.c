@@ -1,6 +1,6 @@
 /*
- * cmd_train_selfplay.c - tidemark train selfplay: learns a board game by playing it against itself, in a
- * memory laid out beforehand.
+ * cmd_train_selfplay.c - tidemark train selfplay: learns a board game by playing against itself, in memory
+ * laid out beforehand.
  */
 #include "cli/train_loop.h"
 #include "train/selfplay.h"

@@ -1,10 +1,10 @@
 /*
  * cmd_watch.c - `tidemark watch`: the full-screen view of a recording, of a running tree, or of a command.
  *
- * The view only reads recordings (show/screen/screen.h). For a PID and for a command a second process, the
- * tracker, writes one: forked before the view begins, in a session of its own, so that nothing typed at the
- * terminal and nothing that happens to the view reaches it, or the program, except what is sent on purpose.
- * It reports its end through a pipe.
+ * The view only reads recordings (show/screen/screen.h). For a PID or a command, a second process, the
+ * tracker, writes one. It is forked before the view begins and has a session of its own, so neither keys
+ * typed at the terminal nor the end of the view reach it or the program; only signals sent on purpose do. It
+ * reports its end through a pipe.
  */
 #include "cli/command.h"
 #include "base/text.h"
@@ -29,14 +29,14 @@
 #include <unistd.h>
 
 struct values {
-    struct tide_track_config track; /* first: its rows are offsets in it */
+    struct tide_track_config track; /* first: the shared options are offsets in it */
     struct tide_screen_config screen;
     const char *size;
 };
 
 #define VIEW(field) offsetof(struct values, field)
 
-/* The first rows mean what they mean for `run` and `attach`; a view has no use for the rest of theirs. */
+/* The first rows are shared with `run` and `attach`; a view has no use for their other options. */
 static const struct tide_option options[] = {
     TIDE_TRACK_RECORDING,
     TIDE_TRACK_ITEMS,
@@ -53,7 +53,7 @@ static const struct tide_option options[] = {
 
 /* ---- the tracker */
 
-/* What the tracker says when it ends. */
+/* What the tracker reports when it ends. */
 struct farewell {
     int failed;
     struct tide_track_outcome outcome;
@@ -62,7 +62,7 @@ struct farewell {
 
 struct tracker {
     pid_t pid;
-    int pipe; /* gives a struct farewell */
+    int pipe; /* a struct farewell is read from it */
     bool ended;
     struct farewell farewell;
     char path[PATH_MAX], log_path[PATH_MAX + 8];
@@ -73,8 +73,8 @@ static void on_late_signal(int signal_number)
     (void)signal_number;
 }
 
-/* A signal that meets the tracker after its work, when it no longer reads them, must not cut off what it has
- * to say. Handlers, unlike SIG_IGN, are not passed on to the program. */
+/* After its work the tracker no longer reads signals. One that comes then must not keep it from reporting.
+ * Handlers, unlike SIG_IGN, are not inherited by the program. */
 static void outlive_late_signals(void)
 {
     static const int late[] = {SIGTERM, SIGINT, SIGHUP};
@@ -96,7 +96,7 @@ static _Noreturn void be_tracker(const struct tide_track_config *config, int pip
     for (size_t sent = 0; sent < sizeof farewell;) {
         ssize_t n = write(pipe_end, bytes + sent, sizeof farewell - sent);
         if (n <= 0)
-            break; /* nobody is looking any more */
+            break; /* nobody reads it any more */
         sent += (size_t)n;
     }
     _exit(0);
@@ -124,7 +124,7 @@ static int start_tracker(struct tracker *tracker, const struct tide_track_config
     return 0;
 }
 
-/* Waits for the end at most that long. Returns whether it has come. */
+/* Waits for the tracker's end, at most that long. True if it has ended. */
 static bool tracker_ends(struct tracker *tracker, int timeout_ms)
 {
     if (tracker->ended)
@@ -150,7 +150,7 @@ static bool tracker_ends(struct tracker *tracker, int timeout_ms)
     return true;
 }
 
-/* Ctrl-C, while there is no view to take it. */
+/* Set by Ctrl-C while there is no view to take it. */
 static volatile sig_atomic_t impatient;
 
 static void on_impatience(int signal_number)
@@ -189,11 +189,11 @@ static bool has_sample(const char *path)
     return found;
 }
 
-/* Until there is a sample to look at, or a reason why there will be none. */
+/* Waits until there is a sample to show, or a reason why there will be none. */
 static int wait_for_recording(struct tracker *tracker)
 {
     enum { PATIENCE_MS = 15000, LOOK_MS = 20, ENDING_MS = 2000 };
-    int ending = 0; /* how long the program may still take to end without a view */
+    int ending = 0; /* ms that the program may still take to end without a view */
     for (int waited = 0; waited < PATIENCE_MS; waited += LOOK_MS) {
         if (tracker_ends(tracker, LOOK_MS))
             return tracker->farewell.failed;
@@ -220,9 +220,9 @@ static bool is_alive(const struct tide_process *process)
            (int64_t)stat.start_ticks == process->start_ticks;
 }
 
-/* What is left of a recorded tree, and what to do to it. */
+/* The live processes of a recorded tree, and what to do with them. */
 struct survivors {
-    int signal; /* sent to every one of them; 0: none */
+    int signal; /* sent to each of them; 0: none */
     bool command_runs;
 };
 
@@ -249,13 +249,13 @@ static bool find_survivors(const char *path, struct survivors *survivors)
     return !bad;
 }
 
-/* SIGTERM and patience: first the command, which may have work to save and needs its helpers for that, then
- * those that outlive it. Ctrl-C ends the patience and kills all of them. */
+/* Sends SIGTERM and waits: first the command, which may have work to save and needs its helpers for that,
+ * then the processes that outlive it. Ctrl-C ends the wait and kills all of them. */
 static void stop_program(struct tracker *tracker)
 {
     kill(tracker->pid, SIGTERM);
     bool told = false, asked_all = false;
-    int killed = -1; /* when, in the same milliseconds */
+    int killed = -1; /* the value of `waited` at the kill */
     for (int waited = 0; !tracker_ends(tracker, 100); waited += 100) {
         struct survivors survivors = {0};
         if (waited % 1000 == 500 && !asked_all && find_survivors(tracker->path, &survivors) &&
@@ -267,8 +267,8 @@ static void stop_program(struct tracker *tracker)
             fprintf(stderr, "tidemark: waiting for the program to end; Ctrl-C kills it\n");
             told = true;
         }
-        /* With the command gone the tracker ends by itself, and a signal that meets it on its way out would
-         * cut off what it has to say; one that still follows somebody a while later is told to stop. */
+        /* When the command is gone, the tracker ends by itself, and a signal on its way out could cut off its
+         * report. If it still follows somebody 1.5 s later, it is told to stop. */
         if (killed >= 0 && waited == killed + 1500)
             kill(tracker->pid, SIGTERM);
         if (!impatient)
@@ -352,7 +352,7 @@ static int name_recording(struct tracker *tracker, const struct tide_track_confi
     return tide_err_hint(err, "a recording is never overwritten: choose another name with -o");
 }
 
-/* Whether judging it anew takes longer than somebody who leaves would wait: about 10 ms per MB. */
+/* True if judging the recording again takes longer than a user who quits would wait: about 10 ms per MB. */
 static bool is_large(const char *path)
 {
     enum { LARGE = 16 << 20 };
@@ -362,7 +362,7 @@ static bool is_large(const char *path)
     return (stat(path, &file) ? 0 : file.st_size) + (stat(log, &wal) ? 0 : wal.st_size) > LARGE;
 }
 
-/* The verdict on what was recorded; of a large recording the one that the view had last. */
+/* Prints the verdict on the recording; for a large one, the last verdict of the view. */
 static void report(const struct tracker *tracker, const struct values *values, const char *said)
 {
     struct tide_track_outcome outcome = {0};
@@ -380,7 +380,7 @@ static void report(const struct tracker *tracker, const struct values *values, c
             shown);
 }
 
-/* After the view: what is left to do, and to say on the normal screen. */
+/* After the view: does what is left to do, and reports on the normal screen. */
 static int finish(struct tracker *tracker, const struct values *values, bool owns_program,
                   const struct tide_screen_outcome *seen)
 {
@@ -391,7 +391,7 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
     } else if (seen->end == TIDE_SCREEN_STOP && !tracker->ended) {
         stop_program(tracker);
     }
-    if (tracker->ended) /* maybe while the view was reading */
+    if (tracker->ended) /* it may have ended while the view was reading */
         tide_writer_fold(tracker->path);
     if (tracker->ended && tracker->farewell.failed)
         tide_report(&tracker->farewell.err);
@@ -421,15 +421,15 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     config.silent = true;
     config.no_status = true;
     config.log_path = command ? tracker.log_path : NULL;
-    /* Beneath the view's own handler: a Ctrl-C that comes before the view opens goes to the program, and one
-     * that comes just as it closes kills the program; neither kills this process. */
+    /* In effect before and after the view's own handler: a Ctrl-C before the view opens goes to the program,
+     * and one just as it closes kills the program; neither kills this process. */
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_impatience}, NULL);
     if ((!screen->dump && tide_screen_check(err)) || start_tracker(&tracker, &config, err))
         return -1;
     if (wait_for_recording(&tracker)) {
         if (command)
             unlink(tracker.log_path);
-        if (access(tracker.path, F_OK)) /* the tracker took it back while we looked into it */
+        if (access(tracker.path, F_OK)) /* the tracker removed it while we were reading it */
             tide_writer_discard(tracker.path);
         tide_report(&tracker.farewell.err);
         return tracker.farewell.outcome.exit_code;

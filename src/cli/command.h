@@ -1,9 +1,9 @@
 /*
  * command.h - the table of commands, and what commands share.
  *
- * A command is one file, src/cli/cmd_NAME.c, and one row in the table in main.c. Its options are read before
- * it runs. It returns the exit code (0 nothing found, 1 found, 2 trouble, 3 not enough data), prints its
- * answer on stdout and everything else on stderr.
+ * A command is one file, src/cli/cmd_NAME.c, and one row in the table in main.c. Its options are parsed
+ * before it runs. It returns the exit code (0 nothing found, 1 found, 2 trouble, 3 not enough data), prints
+ * its answer on stdout and everything else on stderr.
  */
 #ifndef TIDE_COMMAND_H
 #define TIDE_COMMAND_H
@@ -15,34 +15,33 @@
 
 enum { TIDE_EXIT_OK = 0, TIDE_EXIT_FOUND = 1, TIDE_EXIT_TROUBLE = 2, TIDE_EXIT_UNDECIDED = 3 };
 
-/* What a command is called with. */
+/* The arguments of one call of a command. */
 struct tide_command_call {
     const struct tide_command *command;
     char **operands; /* NULL-terminated */
     int count;
-    int dashes;                     /* how many operands stand before a "--"; -1: there is none */
+    int dashes;                     /* number of operands before "--"; -1: there is no "--" */
     _Alignas(16) char values[8192]; /* the command's struct of values */
 };
 
 struct tide_command {
     const char *name;
     const char *synopsis; /* "[-o FILE] [options] -- CMD..." */
-    const char *operands; /* what they are completed to: lines as completion.c has them; NULL: nothing */
+    const char *operands; /* how the shell completes them: lines as in completion.c; NULL: not at all */
     const char *summary;  /* one line, no full stop */
-    const char
-        *details; /* paragraphs for -h and the manual, with an empty line between; they are filled, except
-                     that one whose first character is a space is shown line by line as it stands */
+    const char *details;  /* paragraphs for -h and the manual, separated by empty lines; filled, except that
+                             those which begin with a space are printed line by line */
     const char *examples; /* lines of shell; may be NULL */
     const struct tide_option *options;
-    const struct tide_option *shared;        /* with other commands, behind its own; may be NULL */
-    const struct tide_command *const *parts; /* of "train": "train lm" ..., NULL-terminated; may be NULL */
+    const struct tide_option *shared;        /* options shared with other commands; may be NULL */
+    const struct tide_command *const *parts; /* "train lm" of "train"; NULL-terminated; may be NULL */
     size_t values_size;                      /* of the struct of values */
-    const void *usual;                       /* values before options are read; NULL: all zero */
-    void (*init)(void *values);              /* for what `usual` cannot have; may be NULL */
+    const void *usual;                       /* default values; NULL: all zero */
+    void (*init)(void *values);              /* sets defaults that `usual` cannot hold; may be NULL */
     int parsing;                             /* TIDE_OPTIONS_STOP_AT_OPERAND, or 0 */
-    /* The exit code, or -1 with what is wrong, which is then printed. */
+    /* Returns the exit code, or -1 with an error, which the caller prints. */
     int (*run)(struct tide_command_call *call, struct tide_err *err);
-    bool computes; /* with the threads of rt/cpu/threads.h */
+    bool computes; /* uses the thread pool of rt/cpu/threads.h */
 };
 
 extern const struct tide_command tide_command_run, tide_command_attach, tide_command_watch,
@@ -56,24 +55,24 @@ extern const struct tide_command tide_command_help, tide_command_version, tide_c
 /* NULL-terminated. */
 extern const struct tide_command *const tide_commands[];
 
-/* The command of that name, borrowed; or NULL, with a suggestion in the hint. */
+/* Returns the command of that name, borrowed; or NULL, with a suggestion in the hint of `err`. */
 const struct tide_command *tide_command_find(const char *name, struct tide_err *err);
 
-/* -h, which every command has too, and -V. */
+/* Options of tidemark itself: -h, which every command has too, and -V. */
 extern const struct tide_option tide_own_options[];
 
-/* Its options one after another, -h behind the others; NULL: there are no more. */
+/* Returns the command's option number `index`, -h last; NULL: there are no more. */
 const struct tide_option *tide_command_option(const struct tide_command *command, size_t index);
 
-/* "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
+/* Prints "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
 int tide_report(const struct tide_err *err);
 
-/* Reads the words of a command, or of the part of it that one of them names, without running it; argv[0] is
- * its name. 1: help was asked for, and printed. */
+/* Parses the arguments of a command, or of the subcommand that they name, without running it. argv[0] is its
+ * name. Returns 1 if help was asked for and printed. */
 int tide_command_read(const struct tide_command *command, int argc, char **argv,
                       struct tide_command_call *ret_call, struct tide_err *err);
 
-/* The word by which a part is called, "lm" of "train lm", and the part that a word names; NULL: none. */
+/* The last word of a subcommand's name ("lm" of "train lm"), and the subcommand of that word; NULL: none. */
 const char *tide_command_task(const struct tide_command *part);
 const struct tide_command *tide_command_part(const struct tide_command *command, const char *word);
 
@@ -87,16 +86,16 @@ const struct tide_command *tide_command_part(const struct tide_command *command,
     "Sizes: K, M and G are powers of 1000, as KB, MB and GB are; KiB, MiB and GiB (Ki, Mi, Gi) are powers "  \
     "of 1024. 80G is 80 GB = 74.5 GiB."
 
-/* Whether a size is among the options of a command, so that TIDE_HELP_SIZES has to be said. */
+/* True if the command has an option that takes a size, so that its help must include TIDE_HELP_SIZES. */
 bool tide_help_takes_sizes(const struct tide_command *command);
 
 void tide_help_command(const struct tide_command *command, FILE *out);
 void tide_help_all(FILE *out);
-/* The manual page of a command (NULL: of tidemark itself), in mdoc. */
+/* Writes the manual page of a command (NULL: of tidemark itself) in mdoc. */
 void tide_help_manual(const struct tide_command *command, FILE *out);
-/* The script of a shell: bash, zsh or fish. */
+/* Writes the completion script for a shell: bash, zsh or fish. */
 int tide_help_completion(const char *shell, FILE *out, struct tide_err *err);
-/* What the last of the words, which are those behind 'tidemark', may become: for the scripts. */
+/* For the completion scripts: writes completions of the last of `words`, the words after 'tidemark'. */
 #define TIDE_COMPLETION_WORDS "completion-words"
 void tide_help_candidates(int count, char **words, FILE *out);
 

@@ -1,10 +1,10 @@
 /*
  * completion.c - completion for bash, zsh and fish.
  *
- * The scripts know nothing of the commands: they hand the words typed so far to 'tidemark completion-words',
- * which answers from the same tables as -h, a candidate per line with what it is behind a tab. A line that
- * begins with a colon stands for what the shell finds itself: ":files", ":directories", ":pids", or
- * ":program" with the number of words that stand before a command line of its own.
+ * The scripts know nothing of the commands: they pass the words typed so far to 'tidemark completion-words',
+ * which answers from the same tables as -h: one candidate per line, then a tab and its description. A line
+ * that begins with a colon stands for something that the shell completes itself: ":files", ":directories",
+ * ":pids", or ":program" with the number of words before the program's own command line.
  */
 #include "cli/command.h"
 
@@ -82,7 +82,7 @@ static void put_options(const struct tide_command *command, FILE *out)
         fprintf(out, "--%s\t%s\n", o->name, o->help);
 }
 
-/* What may stand behind an option; anything but choices and paths is not guessed. */
+/* Writes the possible values of an option: only choices and paths are completed. */
 static void put_values(const struct tide_option *o, FILE *out)
 {
     if (o->kind == TIDE_OPTION_CHOICE)
@@ -97,7 +97,7 @@ static void put_values(const struct tide_option *o, FILE *out)
         fputs(":directories\n", out);
 }
 
-/* The option that a word names and that takes a value, or NULL. */
+/* Returns the option that a word names if it takes a value, or NULL. */
 static const struct tide_option *option_of(const struct tide_command *command, const char *word)
 {
     const struct tide_option *o;

@@ -1,5 +1,5 @@
 /*
- * help.c - what -h says, from the tables.
+ * help.c - the text of -h, from the tables.
  */
 #include "cli/command.h"
 #include "base/text.h"
@@ -8,7 +8,7 @@
 
 enum { WIDTH = 80, HELP_COLUMN = 26 };
 
-/* Prints words of text filled to WIDTH, at `indent`; the cursor is at column `at` already. */
+/* Prints text filled to WIDTH and indented by `indent`; the cursor is already at column `at`. */
 static void print_filled(const char *text, size_t len, size_t indent, size_t at, FILE *out)
 {
     bool first = true;
@@ -51,7 +51,7 @@ static void print_paragraphs(const char *text, FILE *out)
     }
 }
 
-/* "  -o, --output FILE" and the help beside it, or below where the name is too long. */
+/* "-o, --output FILE" and the help beside it, or below it where the name is too long. */
 static void print_option(const struct tide_option *o, FILE *out)
 {
     char lead[8] = "    ";

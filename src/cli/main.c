@@ -1,8 +1,8 @@
 /*
  * main.c - the table of commands, and how one is found and started.
  *
- * `tidemark COMMAND [options] [--] ARGS`. Every command sees argv from its own name on. What a command
- * printed on stdout is flushed here, so that an answer that could not be written is trouble and not success.
+ * `tidemark COMMAND [options] [--] ARGS`. Every command sees argv from its own name on. stdout is flushed
+ * here, so that an answer that could not be written counts as trouble and not as success.
  */
 #include "cli/command.h"
 #include "base/check.h"
@@ -83,12 +83,12 @@ const struct tide_command *tide_command_part(const struct tide_command *command,
     return NULL;
 }
 
-/* No command's struct of values has a field for -h: it is behind the last. */
+/* The flag for -h is not in the command's struct of values: it is the byte after it. */
 int tide_command_read(const struct tide_command *command, int argc, char **argv,
                       struct tide_command_call *call, struct tide_err *err)
 {
     enum { MOST_ROWS = 64 };
-    for (int i = 1; i < argc; i++) { /* a part may be named behind options, and is taken out of them */
+    for (int i = 1; i < argc; i++) { /* a subcommand may follow options; it is removed from argv */
         const struct tide_command *part = tide_command_part(command, argv[i]);
         if (part) {
             memmove(argv + 1, argv, (size_t)i * sizeof *argv);
@@ -119,8 +119,8 @@ int tide_command_read(const struct tide_command *command, int argc, char **argv,
     return 1;
 }
 
-/* A file that gets descriptor 0, 1 or 2 because it was closed would receive what is meant for the terminal.
- */
+/* Opens /dev/null for each of descriptors 0 to 2 that is closed. Otherwise a file that gets its number would
+ * receive what is meant for the terminal. */
 static int occupy_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -148,9 +148,9 @@ static int start(int argc, char **argv)
     const char *word = argv[1];
     struct tide_err err = {0};
     if (!strcmp(word, TIDE_SYMBOL_WORKER))
-        return tide_symbol_worker_run(); /* no command of the table: nobody is to type it */
+        return tide_symbol_worker_run(); /* internal: not in the table of commands */
     if (!strcmp(word, TIDE_COMPLETION_WORDS)) {
-        tide_help_candidates(argc - 2, argv + 2, stdout); /* nor this */
+        tide_help_candidates(argc - 2, argv + 2, stdout); /* internal too */
         return TIDE_EXIT_OK;
     }
     if (!strcmp(word, "-h") || !strcmp(word, "--help"))

@@ -6,10 +6,10 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The day this version was made; a page shows it. */
+/* The date of this version, shown in the pages. */
 #define VERSION_DATE "November 15, 2026"
 
-/* Text that roff leaves alone: no escape, no control line, every '-' a hyphen that can be searched for. */
+/* Escapes text for roff: no escape, no control line, every '-' a hyphen that can be searched for. */
 static void put_text(const char *text, size_t len, FILE *out)
 {
     bool line_begins = true;
@@ -26,7 +26,7 @@ static void put_text(const char *text, size_t len, FILE *out)
     }
 }
 
-/* A line of text of its own; roff wants a new sentence on a new line. */
+/* Writes text as lines of its own; roff wants every sentence on a new line. */
 static void put_line(const char *text, size_t len, FILE *out)
 {
     size_t from = 0;
@@ -127,7 +127,7 @@ static void put_see_also(const struct tide_command *but, FILE *out)
         fputs(".Xr tidemark 1", out);
         any = true;
     }
-    /* In the order of the alphabet, as manuals have it. */
+    /* In alphabetical order, as usual in manual pages. */
     do {
         best = NULL;
         for (size_t i = 0; tide_commands[i]; i++) {
@@ -181,7 +181,7 @@ static void put_options(const struct tide_command *command, FILE *out)
     fputs(".El\n", out);
 }
 
-/* A task of a command, as a section of its page. */
+/* Writes a subcommand as a section of its command's page. */
 static void put_part(const struct tide_command *part, FILE *out)
 {
     fputs(".Sh ", out);

@@ -1,4 +1,3 @@
-/* preloading.c - see preloading.h. */
 #include "cli/preloading.h"
 
 #include "base/infile.h"
@@ -55,7 +54,7 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     *preload = (struct tide_preloading){{NULL}};
     if (find_hook(hook, err) != 0)
         return -1;
-    if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
+    if (strpbrk(hook, ": ")) { /* the loader splits the list there and has no quoting */
         tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it",
                      TIDE_SHOWN(hook, 256));
         return tide_err_hint(err, "copy it elsewhere and give its path in TIDEMARK_HOOK");
@@ -89,7 +88,7 @@ void tide_preloading_release(struct tide_preloading *preload)
     }
 }
 
-/* As exec would find it; -1: not at all. */
+/* Opens the program as exec would find it; -1: not found. */
 static int open_program(const char *program, struct stat *ret_about)
 {
     char path[PATH_MAX];
@@ -107,7 +106,7 @@ static int open_program(const char *program, struct stat *ret_about)
     return -1;
 }
 
-/* The dynamic loader that a program names: glibc's is called ld-linux*.so or, on some machines, ld64.so. */
+/* Checks which dynamic loader the program names: glibc's is ld-linux*.so or, on some machines, ld64.so. */
 static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
 {
     char loader[PATH_MAX];
@@ -124,7 +123,7 @@ static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
     return "is not linked with glibc, which the hook needs: run it without --heap";
 }
 
-/* What the program's own file says against preloading; NULL: nothing, or it is not an ELF program. */
+/* Returns what in the program's own file prevents preloading; NULL: nothing, or it is not an ELF program. */
 static const char *file_obstacle(int fd)
 {
     Elf64_Ehdr header;
@@ -147,7 +146,7 @@ static const char *file_obstacle(int fd)
            "its runtime's own profiler, such as Go's pprof";
 }
 
-/* Whether the loader takes the program for one that has more rights than its user. */
+/* True if the loader will consider the program privileged: it has more rights than its user. */
 static bool has_privileges(int fd, const struct stat *about)
 {
     char capability[64];

@@ -22,7 +22,7 @@ static bool is_python(const char *name)
     return !strncmp(name, "python", 6) && strspn(name + 6, "0123456789.") == strlen(name + 6);
 }
 
-/* Programs whose first operand is what is really run, perhaps after a word of their own. */
+/* True for programs whose first operand is the program to run, perhaps after a verb ("uv run"). */
 static bool is_launcher(const char *name)
 {
     static const char *const names[] = {
@@ -39,7 +39,7 @@ static bool looks_like_setting(const char *word)
     return (name && word[name] == '=') || (*word && strspn(word, "0123456789.smhx,") == strlen(word));
 }
 
-/* The argument that names the command, or NULL when it is the launcher itself. */
+/* Returns the argument that names the command, or NULL when it is the launcher itself. */
 static const char *behind_launcher(char *const *argv, bool python)
 {
     static const char *const verbs[] = {"run", "launch", "exec", "tool", NULL};

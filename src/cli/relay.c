@@ -50,7 +50,7 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* Starts a process that lives in `both`. Returns its PID, 0 when there is none to be had. */
+/* Forks a process that runs `live` on the shared memory `both`. Returns its PID, or 0 if fork failed. */
 static pid_t start_process(struct tide_relay *both, void (*live)(struct tide_relay *relay))
 {
     pid_t pid = fork();
@@ -78,7 +78,7 @@ int tide_relay_start(struct tide_relay *relay, struct tide_err *err)
     memcpy(both->watch, watch, sizeof watch);
     both->line.context = both;
     relay->pid = start_process(both, tide_relay_live);
-    relay->deputy = relay->pid ? start_process(both, tide_relay_stand_by) : 0; /* works without one */
+    relay->deputy = relay->pid ? start_process(both, tide_relay_stand_by) : 0; /* optional */
     munmap(both, sizeof *both);
     close_end(&watch[0]);
     close_end(&watch[1]);
@@ -105,7 +105,7 @@ static void lose(struct tide_relay *relay)
 {
     close_end(&relay->socket[0]);
     if (relay->owns_terminal && !relay->finishing)
-        tide_terminal_rescue(); /* it was killed, and nobody else does */
+        tide_terminal_rescue(); /* the relay was killed before it could do so */
     relay->done = true;
 }
 
@@ -155,7 +155,7 @@ static void collect_file(struct tail *tail, tide_relay_on_output *on_output, voi
     if (tail->fd < 0 || fstat(tail->fd, &about))
         return;
     if (about.st_size < tail->at)
-        tail->at = 0; /* cut short and begun anew */
+        tail->at = 0; /* truncated and written again */
     int64_t now = tide_clock_ns();
     if (about.st_size - tail->at > TAIL_BYTES) {
         on_output(context, tail->stream, NULL, 0, now);
@@ -181,7 +181,7 @@ void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_outpu
 
 /* ---- what the relay's process is told ---- */
 
-/* The socket has room: of status texts, which are many, one at most is on its way. */
+/* The socket cannot be full: status texts are frequent, but at most one of them is on its way. */
 static void send_order(struct tide_relay *relay, struct order *order)
 {
     if (relay->socket[0] >= 0)
@@ -270,7 +270,7 @@ void tide_relay_free(struct tide_relay *relay)
     if (!relay)
         return;
     if (relay->pid && relay->owns_terminal && !relay->done)
-        tide_terminal_rescue(); /* the relay waits in a write that nobody reads */
+        tide_terminal_rescue(); /* the relay hangs in a write that nobody reads */
     for (int i = 0; i < 2; i++) {
         close_end(&relay->streams[i].from);
         close_end(&relay->streams[i].child_end);

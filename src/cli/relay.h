@@ -1,29 +1,29 @@
 /*
- * relay.h - the command's input, output and terminal, passed through unchanged and looked at on the way.
+ * relay.h - passes the command's input, output and terminal through unchanged, and copies its output.
  *
- * tide_relay_new (looks at descriptors 0 to 2 and makes what the command gets in their place) ->
+ * tide_relay_new (inspects descriptors 0 to 2 and makes the command's replacements for them) ->
  * tide_relay_start -> fork of the command, tide_relay_in_child() there, tide_relay_started() here ->
  * tide_relay_collect() every tick -> tide_relay_finish(), wait until tide_relay_is_done() ->
  * tide_relay_free().
  *
- * What passes bytes on is a small process of its own (relay_process.c). A slow look at the process tree never
- * holds the program up, and the program outlives its tracker: when this process is killed, the other gives
- * the terminal back and goes on passing output until nobody is left to write any. It does the same for
- * processes that are still there when the tracker has ended. When the relay itself is killed, its deputy goes
- * on in its place (relay_private.h).
+ * A small process of its own passes the bytes on (relay_process.c). So a slow look at the process tree never
+ * holds the program up, and the program outlives its tracker: when the tracker is killed, the relay process
+ * gives the terminal back and passes output on until no writer is left. It does the same for processes that
+ * are still there when the tracker has ended. When the relay process itself is killed, its deputy takes over
+ * (relay_private.h).
  *
- * What a descriptor is decides what the command gets:
+ * The kind of a descriptor decides what the command gets:
  *   devices                       the same descriptor
  *   a regular file                the same descriptor; the relay reads what is added through one of its own
  *   a pipe, a socket, /dev/null   a pipe (one for both, if both were the same)
  *   a terminal                    a pseudo-terminal of the same settings and size
  * When standard input and output are our controlling terminal and we are in its foreground, the relay owns
- * the terminal: it is made raw, the command leads a session on the pseudo-terminal, and a status line may be
- * shown. Otherwise a pseudo-terminal only carries output, and keyboard, signals and job control stay the
- * kernel's.
+ * the terminal: it makes the terminal raw, the command gets a session on the pseudo-terminal, and a status
+ * line may be shown. Otherwise a pseudo-terminal only carries output, and the kernel handles keyboard,
+ * signals and job control as usual.
  *
- * Bytes are passed on unchanged and in order. A reader that goes away is passed on too: the command's next
- * write fails as it would have failed without us.
+ * Bytes are passed on unchanged and in order. When the reader goes away, the command's next write fails as it
+ * would have failed without us.
  */
 #ifndef TIDE_RELAY_H
 #define TIDE_RELAY_H
@@ -37,10 +37,9 @@
 struct tide_relay;
 
 struct tide_relay_config {
-    bool read_output; /* collect what is printed */
-    bool status_line; /* show one, where that is possible */
-    const char
-        *log_path; /* not NULL: the command reads /dev/null and writes to this file, which is made anew */
+    bool read_output;     /* keep a copy of the output for tide_relay_collect() */
+    bool status_line;     /* show one, where that is possible */
+    const char *log_path; /* not NULL: the command reads /dev/null and writes to this file, truncated */
 };
 
 int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **ret_relay,
@@ -51,62 +50,62 @@ void tide_relay_free(struct tide_relay *relay);
 
 bool tide_relay_owns_terminal(const struct tide_relay *relay);
 bool tide_relay_has_status_line(const struct tide_relay *relay);
-/* Whether stderr is a terminal that can show a status line. */
+/* True if stderr is a terminal that can show a status line. */
 bool tide_relay_wants_status_line(void);
 
-/* The relay's process and its deputy's, 0 when there is none. */
+/* PIDs of the relay process and its deputy; 0: there is none. */
 int64_t tide_relay_pid(const struct tide_relay *relay);
 int64_t tide_relay_deputy(const struct tide_relay *relay);
 
-/* The pipe that holds the keeper (spawn.h): the end that it reads, and the end that this process and the
- * relay's both have, so that it closes when both are gone. -1 when the relay does not own the terminal. */
+/* The keeper (spawn.h) reads one end of a pipe. This process and the relay process both have the other end,
+ * so the keeper sees it close when both are gone. -1 when the relay does not own the terminal. */
 int tide_relay_keeper_end(const struct tide_relay *relay);
 int tide_relay_hold_end(const struct tide_relay *relay);
 
-/* In the keeper, which leads a new session: makes the pseudo-terminal its controlling terminal. Returns a
- * descriptor of it, or -1 with errno. */
+/* Called in the keeper, which leads a new session: makes the pseudo-terminal its controlling terminal.
+ * Returns a descriptor of it, or -1 with errno. */
 int tide_relay_take_terminal(struct tide_relay *relay);
-/* In the command's process before exec: puts the descriptors in place. 0, or -1 with errno. */
+/* Called in the command's process before exec: puts the descriptors in place. 0, or -1 with errno. */
 int tide_relay_in_child(struct tide_relay *relay);
 
-/* Starts the relay's process, before this one has threads and before the command is there, which must never
- * be without it. */
+/* Starts the relay process. Must be called before this process has threads, and before the command starts,
+ * because the command must never run without it. */
 int tide_relay_start(struct tide_relay *relay, struct tide_err *err);
-/* The command has what is its own: this process lets go of it. */
+/* After the command has started: closes this process's copies of the command's descriptors. */
 void tide_relay_started(struct tide_relay *relay);
-/* Instead: there is no command. The terminal is as it was on return. */
+/* Instead of tide_relay_started(), when the command did not start. On return the terminal is as it was. */
 void tide_relay_call_off(struct tide_relay *relay);
 
-/* Readable when something happened: tide_relay_interrupted() or tide_relay_is_done() may say more. -1 when
- * nothing can happen any more. */
+/* Returns a descriptor that becomes readable when the answer of tide_relay_interrupted() or
+ * tide_relay_is_done() may have changed; -1 when nothing can happen any more. */
 int tide_relay_alert(const struct tide_relay *relay);
 
 typedef void tide_relay_on_output(void *context, int stream, const char *bytes, size_t len, int64_t t_ns);
 
-/* Hands over what was printed since the last call. len 0: bytes of that stream were left out here, there were
- * too many. */
+/* Hands over what was printed since the last call. len 0: bytes of that stream were dropped here, because
+ * there were too many. */
 void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_output, void *context);
 
-/* The text of the status line, escaped. */
+/* Sets the text of the status line, which must be escaped. */
 void tide_relay_status(struct tide_relay *relay, const char *text);
 
-/* A line for the user among the program's output; only when the relay owns the terminal. */
+/* Prints a line for the user among the program's output; only when the relay owns the terminal. */
 void tide_relay_say(struct tide_relay *relay, const char *text);
 
 void tide_relay_resized(struct tide_relay *relay);
 
-/* Before we stop, and after we go on: gives the terminal back, takes it again (if in the foreground). */
+/* Before this process stops, and after it continues: give the terminal back, and take it again. */
 void tide_relay_suspend(struct tide_relay *relay);
 void tide_relay_resume(struct tide_relay *relay);
 
-/* The command itself has ended: from now on Ctrl-C is for us (tide_relay_interrupted). */
+/* The command itself has ended: from now on Ctrl-C is for the tracker (tide_relay_interrupted). */
 void tide_relay_command_ended(struct tide_relay *relay);
 bool tide_relay_interrupted(struct tide_relay *relay);
 
-/* Passes on what is left. all_ended: no process of the tree can write any more; otherwise the relay's process
- * stays for those that can, and gives back only the terminal. */
+/* Passes on the remaining output. all_ended: no process of the tree can write any more. Otherwise the relay
+ * process stays for those that can, and gives only the terminal back. */
 void tide_relay_finish(struct tide_relay *relay, bool all_ended);
-/* What was printed so far is passed on, or the relay's process is gone. */
+/* True if all output so far was passed on, or if the relay process is gone. */
 bool tide_relay_is_done(struct tide_relay *relay);
 
 #endif

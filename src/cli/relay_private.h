@@ -1,18 +1,17 @@
 /*
- * relay_private.h - what the parts of the relay share: relay_setup.c (what the command gets, before and
- * around the fork), relay_process.c (the process that passes bytes on) and relay.c (how the tracker speaks
- * with it).
+ * relay_private.h - what the parts of the relay share: relay_setup.c (the command's descriptors, before and
+ * around the fork), relay_process.c (the process that passes bytes on) and relay.c (the tracker's side).
  *
- * The tracker sends orders over a socket, one message each, and hears single bytes back. What is printed
- * comes through relay_tap.h. Nothing that either does waits for the other.
+ * The tracker sends orders over a socket, one message each, and gets single bytes back. A copy of the output
+ * comes through relay_tap.h. Neither side ever waits for the other here.
  *
- * The relay has a deputy, a second process with the same descriptors that does nothing as long as the first
- * is there. What the relay knows and has not passed on yet lies in memory that both share, so that the deputy
- * goes on where the first was killed: killing any one process of ours ends no program. Nor is any output lost
- * or repeated: from pipe to pipe the kernel moves it in one call, and what is looked at is a copy. From a
- * pseudo-terminal and to a socket it has to be read and written, and what is in such a call at the moment of
- * the kill is lost (at most CHUNK bytes) or repeated (at most PIECE). Only the keeper (spawn.h) has no
- * deputy: a session has one leader, and the kernel hangs up when it dies.
+ * The relay has a deputy, a second process with the same descriptors that does nothing while the relay lives.
+ * The relay's state and the bytes that it has not passed on yet are in memory that both share, so the deputy
+ * continues where a killed relay stopped. Killing any one of our processes thus ends no program. Nor is
+ * output lost or repeated: from pipe to pipe the kernel moves it in one call, and we read a copy. From a
+ * pseudo-terminal and to a socket it has to be read and written; a kill during such a call loses at most
+ * CHUNK bytes or repeats at most PIECE. Only the keeper (spawn.h) has no deputy: a session has one leader,
+ * and the kernel hangs up the terminal when it dies.
  */
 #ifndef TIDE_RELAY_PRIVATE_H
 #define TIDE_RELAY_PRIVATE_H
@@ -27,20 +26,20 @@ enum {
     CHUNK = 64 * 1024,
     PIECE = 4096, /* PIPE_BUF: a pipe that polls as writable takes this much without blocking */
     KEYS = 4096,
-    TAIL_BYTES = 1024 * 1024, /* of a file, at most, per collect */
+    TAIL_BYTES = 1024 * 1024, /* most bytes of a file per collect */
     ORDER_TEXT = 1024,
 };
 
-/* One way from the command to us. */
+/* One stream of output from the command to us. */
 struct stream {
-    int from;      /* our end; -1 when closed */
-    int to;        /* where it goes on: descriptor 1 or 2 */
+    int from;      /* our end for reading; -1 when closed */
+    int to;        /* where the bytes go: descriptor 1 or 2 */
     int child_end; /* -1 after the fork */
-    bool out, err; /* which of the command's descriptors it is */
+    bool out, err; /* the command writes its stdout, its stderr or both to it */
     bool is_pty, is_socket;
-    int copy[2]; /* of what goes from pipe to pipe, to look at: a pipe; -1 where bytes are read and written */
-    size_t looked;            /* at the beginning of what is in `from` */
-    _Atomic uint32_t at, end; /* what is left to write is bytes[at .. end); whoever dies leaves it so */
+    int copy[2]; /* a pipe for the copy of bytes that go from pipe to pipe; -1: bytes are read and written */
+    size_t looked;            /* bytes at the head of `from` that were copied and are not moved yet */
+    _Atomic uint32_t at, end; /* bytes[at .. end) are still to be written; valid even after a kill */
     char bytes[CHUNK];
 };
 
@@ -51,7 +50,7 @@ struct tail {
     int stream;
 };
 
-/* From the tracker to the relay's process. */
+/* From the tracker to the relay process. */
 enum order_kind {
     ORDER_STATUS,
     ORDER_SAY,
@@ -76,11 +75,11 @@ enum reply {
     REPLY_DONE = 'd'
 };
 
-/* How far the relay's process has come. */
+/* The state of the relay process. LEFT_ALONE: without a tracker. */
 enum stage { RUNNING, FINISHING, LEFT_ALONE };
 
 struct tide_relay {
-    /* Before the fork, and in all afterwards. */
+    /* Set before the fork, and in every process. */
     bool read_output, owns_terminal, has_status, stdin_on_pty;
     int log_fd; /* -1: none */
     struct stream streams[2];
@@ -89,16 +88,16 @@ struct tide_relay {
     struct tide_tap *tap;
     int hold[2];   /* see tide_relay_keeper_end */
     int socket[2]; /* the tracker's end, the relay's end; -1 where it is closed */
-    int watch[2];  /* the relay's end, its deputy's: hears of streams that end, and of the relay's end */
+    int watch[2];  /* the relay's end, its deputy's end: tells the deputy that a stream or the relay ended */
     struct tide_status_line line;
 
-    /* Of the tracker. */
-    pid_t pid, deputy; /* 0: there is no relay process, nor was one needed */
+    /* Used by the tracker only. */
+    pid_t pid, deputy; /* 0: there is no relay process, because none was needed */
     bool done, suspended, interrupted, finishing;
     bool is_showing; /* a status text is on its way */
     char status_text[ORDER_TEXT];
 
-    /* Of the relay's process and its deputy, in memory that they share. */
+    /* Used by the relay process and its deputy, in memory that they share. */
     enum stage stage;
     bool all_ended, over;
     bool holds_keyboard, is_suspended, command_ended;
@@ -109,10 +108,10 @@ struct tide_relay {
     bool broken; /* the user's terminal is gone */
 };
 
-/* Writes all of it to the user's terminal, waiting as long as that takes. context: the relay. */
+/* Writes all bytes to the user's terminal, waiting as long as that takes. context: the relay. */
 tide_status_put tide_relay_put_on_terminal;
 
-/* The life of the relay's process, and that of its deputy. */
+/* The main functions of the relay process and of its deputy. */
 _Noreturn void tide_relay_live(struct tide_relay *relay);
 _Noreturn void tide_relay_stand_by(struct tide_relay *relay);
 

@@ -18,14 +18,14 @@
 enum {
     BACKGROUND_CHECK_MS = 300,
     PTY_END_MS =
-        2000, /* a pseudo-terminal whose users are all gone says so; this is for a kernel that does not */
+        2000, /* a pseudo-terminal reports when all its users are gone; this is for a kernel that does not */
     QUIET_MS = 50,
 };
 
 static void reply(struct tide_relay *relay, enum reply what)
 {
     char byte = (char)what;
-    send(relay->socket[1], &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a tracker that is gone needs none */
+    send(relay->socket[1], &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* no tracker: no reply */
 }
 
 static void set_pending(struct stream *s, size_t len)
@@ -41,7 +41,7 @@ static size_t pending(const struct stream *s)
     return at < end ? end - at : 0;
 }
 
-/* The deputy lets go of it too: its writer must see that there is no reader any more. */
+/* Tells the deputy to close its copy too: the writer must see that there is no reader any more. */
 static void close_stream(struct tide_relay *relay, struct stream *s)
 {
     if (s->from >= 0)
@@ -74,7 +74,7 @@ static bool is_moved(const struct stream *s)
     return s->copy[0] >= 0;
 }
 
-/* What waits for `to`. */
+/* Bytes that wait to be written to `to`. */
 static size_t waiting(const struct stream *s)
 {
     return is_moved(s) ? s->looked : pending(s);
@@ -85,7 +85,7 @@ static bool is_over(ssize_t done)
     return done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Looks at what is in a pipe, which stays there. */
+/* Copies the contents of a pipe without consuming them. */
 static void look_at(struct tide_relay *relay, struct stream *s)
 {
     ssize_t there = tee(s->from, s->copy[1], CHUNK, SPLICE_F_NONBLOCK);
@@ -142,7 +142,7 @@ static bool is_on_terminal(const struct tide_relay *relay, const struct stream *
     return s == &relay->streams[0] && relay->owns_terminal;
 }
 
-/* What was read, onto the terminal that the status line shares. */
+/* Writes what was read to the terminal that it shares with the status line. */
 static void show_pending(struct tide_relay *relay, struct stream *s)
 {
     while (pending(s) && !relay->broken) {
@@ -192,7 +192,7 @@ static void give_keyboard(struct tide_relay *relay)
     relay->holds_keyboard = false;
 }
 
-/* Ctrl-C, whatever the key is, when the command itself is gone. */
+/* Reports Ctrl-C (or the key set in its place) once the command itself has ended. */
 static void look_for_interrupt(struct tide_relay *relay, const char *keys, size_t len)
 {
     struct termios settings;
@@ -254,11 +254,11 @@ static void resume(struct tide_relay *relay)
 {
     relay->is_suspended = false;
     take_keyboard(relay);
-    resize(relay); /* it may have changed meanwhile */
+    resize(relay); /* the size may have changed while suspended */
     reply(relay, REPLY_RESUMED);
 }
 
-/* Nobody draws or reads keys here any more: the terminal is given back, and output goes on as it comes. */
+/* Stops drawing and reading keys: gives the terminal back, and passes output on as it comes. */
 static void become_plain(struct tide_relay *relay)
 {
     relay->read_output = false;
@@ -269,7 +269,7 @@ static void become_plain(struct tide_relay *relay)
     relay->owns_terminal = relay->has_status = false;
     struct termios settings;
     if (relay->streams[0].from >= 0 && !tcgetattr(relay->streams[0].from, &settings)) {
-        settings.c_oflag &= ~(tcflag_t)OPOST; /* the terminal itself does it again */
+        settings.c_oflag &= ~(tcflag_t)OPOST; /* the terminal itself processes output again */
         tcsetattr(relay->streams[0].from, TCSANOW, &settings);
     }
 }
@@ -303,8 +303,8 @@ static void do_order(struct tide_relay *relay, const struct order *order)
     }
 }
 
-/* What the tracker has asked for; without a tracker, LEFT_ALONE. An order is taken away when it is done: one
- * that is cut off is done again by the deputy. */
+/* Does what the tracker has ordered; without a tracker, becomes LEFT_ALONE. An order leaves the socket only
+ * when it is done, so the deputy repeats one that was cut off. */
 static void obey(struct tide_relay *relay)
 {
     struct order order;
@@ -339,8 +339,8 @@ static bool any_pending(const struct tide_relay *relay)
     return false;
 }
 
-/* How long to wait for something to happen, in ms; FINISHING: how long nothing must happen until all is
- * passed on. */
+/* How long to wait for an event, in ms. FINISHING: all output counts as passed on after that long without
+ * one. */
 static int patience(const struct tide_relay *relay)
 {
     if (relay->stage == RUNNING)
@@ -396,7 +396,7 @@ static void serve(struct tide_relay *relay, const struct pollfd fds[static POLL_
         write_keyboard(relay);
 }
 
-/* Closes what is not the relay's: nobody sees the end of what it holds open. */
+/* Closes all other descriptors: while the relay held them open, nobody would see their end. */
 static void keep_own_descriptors(const struct tide_relay *relay, int watch)
 {
     int kept[12] = {watch, relay->socket[1], relay->hold[1], relay->owns_terminal ? STDIN_FILENO : -1};
@@ -420,8 +420,8 @@ static void block_signals(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-/* All was passed on that is there: says so. Output is passed on as long as any process can write, except
- * through a pseudo-terminal whose users have all ended. */
+/* Reports that all output so far was passed on. Then goes on passing output as long as any process can write,
+ * except through a pseudo-terminal whose users have all ended. */
 static void settle(struct tide_relay *relay)
 {
     become_plain(relay);
@@ -457,7 +457,7 @@ static _Noreturn void pass_on(struct tide_relay *relay)
 
 _Noreturn void tide_relay_live(struct tide_relay *relay)
 {
-    /* Not called tidemark, nor by the words of the command: who kills by those means the tracker or the
+    /* Not named tidemark or after the command: whoever kills by those names means the tracker or the
      * program. */
     tide_title_set("output-relay");
     block_signals();
@@ -467,14 +467,14 @@ _Noreturn void tide_relay_live(struct tide_relay *relay)
     pass_on(relay);
 }
 
-/* The relay was killed: this process is it now, on a terminal that may look like anything. */
+/* The relay was killed: the deputy becomes the relay. The terminal may be in any state. */
 static _Noreturn void take_over(struct tide_relay *relay)
 {
     struct stream *first = &relay->streams[0];
     for (size_t i = 0; i < relay->stream_count; i++) {
         struct stream *s = &relay->streams[i];
         while (is_moved(s) && read(s->copy[0], s->bytes, CHUNK) > 0)
-            ; /* what was not looked at yet is still in `from` */
+            ; /* drops the stale copy; bytes not moved yet are still in `from` */
         s->looked = 0;
     }
     relay->watch[0] = -1;

@@ -15,7 +15,7 @@
 
 enum what { ELSEWHERE, FILE_REGULAR, PIPE_OR_SOCKET, TERMINAL };
 
-/* /dev/null, which takes everything and shows nothing: what goes there can be looked at on the way only. */
+/* True for /dev/null. What goes there cannot be read back, so it has to be copied on the way. */
 static bool is_discarded(const struct stat *about)
 {
     return S_ISCHR(about->st_mode) && about->st_rdev == makedev(1, 3);
@@ -43,7 +43,7 @@ static void follow_file(struct tide_relay *relay, int fd, int stream)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int own = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (own < 0)
-        return; /* written by us but not readable: nothing to look at */
+        return; /* writable but not readable: no copy of the output */
     struct stat about;
     off_t at = fcntl(fd, F_GETFL) & O_APPEND ? -1 : lseek(fd, 0, SEEK_CUR);
     if (at < 0)
@@ -51,7 +51,7 @@ static void follow_file(struct tide_relay *relay, int fd, int stream)
     relay->tails[stream] = (struct tail){own, at, stream};
 }
 
-/* A pipe for the command to write to. */
+/* Makes a pipe for the command to write to. */
 static int add_pipe(struct tide_relay *relay, int to, bool is_socket, struct tide_err *err)
 {
     int ends[2];
@@ -68,8 +68,8 @@ static int add_pipe(struct tide_relay *relay, int to, bool is_socket, struct tid
     return 0;
 }
 
-/* A pseudo-terminal like the terminal `to`. With cooked output only if the relay owns the terminal, which is
- * then raw; otherwise that terminal goes on cooking. */
+/* Makes a pseudo-terminal like the terminal `to`. It processes output only if the relay owns the terminal,
+ * which is then raw; otherwise the terminal itself still does. */
 static int add_terminal(struct tide_relay *relay, int to)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
@@ -106,7 +106,7 @@ bool tide_relay_wants_status_line(void)
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* Whether the terminal can be ours: input and output are our controlling terminal and we are in its
+/* True if the relay can own the terminal: input and output are our controlling terminal and we are in its
  * foreground. */
 static bool can_own_terminal(const struct stat *in, const struct stat *out)
 {
@@ -129,7 +129,7 @@ static int set_up_stream(struct tide_relay *relay, int fd, enum what what, struc
 {
     if (what == TERMINAL) {
         if (add_terminal(relay, fd)) {
-            relay->owns_terminal = relay->has_status = false; /* no pseudo-terminal to be had: untouched */
+            relay->owns_terminal = relay->has_status = false; /* the command gets the terminal itself */
             return 0;
         }
     } else {

@@ -14,8 +14,8 @@ struct head {
 };
 
 struct tide_tap {
-    _Atomic uint64_t written, taken; /* bytes, ever */
-    bool lost[2]; /* of the writer: bytes of that stream were left out since its last piece */
+    _Atomic uint64_t written, taken; /* bytes since the start */
+    bool lost[2]; /* used by the writer: bytes of that stream were dropped since its last piece */
     char ring[RING];
 };
 

@@ -1,10 +1,10 @@
 /*
- * relay_tap.h - what the program printed, on its way from the relay's process to the tracker's.
+ * relay_tap.h - carries a copy of the program's output from the relay process to the tracker.
  *
  * A ring in memory that both share, with one writer (tide_tap_put) and one reader (tide_tap_take), each in a
- * process of its own. There is no lock in it, so that neither waits for the other, whoever is killed and
- * whenever. What finds no room is left out, and the reader is told where: passing output on never waits for
- * somebody who only looks at it.
+ * process of its own. It has no lock, so neither waits for the other, even if one is killed. Output that does
+ * not fit is dropped, and the reader is told where: passing output on must never wait for the reader of the
+ * copy.
  */
 #ifndef TIDE_RELAY_TAP_H
 #define TIDE_RELAY_TAP_H
@@ -16,7 +16,7 @@
 
 struct tide_tap;
 
-/* NULL without memory. Made before the fork; each process releases it for itself. */
+/* Must be called before the fork; each process frees it for itself. NULL: out of memory. */
 struct tide_tap *tide_tap_new(void);
 /* NULL is allowed. */
 void tide_tap_free(struct tide_tap *tap);
@@ -24,7 +24,7 @@ void tide_tap_free(struct tide_tap *tap);
 /* stream: 0 or 1. */
 void tide_tap_put(struct tide_tap *tap, int stream, const char *bytes, size_t len, int64_t t_ns);
 
-/* Hands over what was put since the last call; len 0: bytes of that stream are missing here. */
+/* Hands over what was put since the last call; len 0: bytes of that stream were dropped here. */
 void tide_tap_take(struct tide_tap *tap, tide_relay_on_output *on_output, void *context);
 
 #endif

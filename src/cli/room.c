@@ -13,7 +13,7 @@ static int64_t host_room(int proc)
     return len < 0 || tide_proc_parse_meminfo(text, (size_t)len, &host) ? TIDE_UNKNOWN : host.available_bytes;
 }
 
-/* The limit itself: what the group has now is in good part cache, which gives way. */
+/* Returns the limit itself: much of the group's usage is page cache, which can be reclaimed. */
 static int64_t group_room(int proc)
 {
     struct tide_cgroup group;

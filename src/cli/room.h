@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* What the host has available, or the lowest limit of this process's control group, whichever is less;
+/* Returns the host's available memory or the lowest limit of this process's control group, whichever is less;
  * TIDE_UNKNOWN when neither is known. Swap does not count. */
 int64_t tide_room_bytes(void);
 

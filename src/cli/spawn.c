@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the keeper is told through `hold`. */
+/* Messages to the keeper through `hold`. */
 enum { WATCHED = 'w', DISMISSED = 'd' };
 
-/* Waits for pid (-1: any) as the flags say. Returns its PID, 0 (nothing to report) or -1. */
+/* Polls pid (-1: any child); flags as for wait4(). Returns its PID, 0 (nothing to report) or -1. */
 static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
 {
     siginfo_t info = {0};
@@ -30,7 +30,7 @@ static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
     bool leaf = false;
     if (!waitid(pid < 0 ? P_ALL : P_PID, pid < 0 ? 0 : (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
         info.si_pid) {
-        /* ru_maxrss includes the children it waited for: it is its own peak only if there were none. */
+        /* ru_maxrss includes children that it waited for: it is its own peak only if there were none. */
         leaf = !tide_proc_read_stat(AT_FDCWD, info.si_pid, &stat) && !stat.has_waited;
         pid = info.si_pid;
     }
@@ -64,7 +64,7 @@ static _Noreturn void become(char **argv, char **environment, struct tide_relay 
     _exit(127);
 }
 
-/* Waits for tide_spawn_watched. */
+/* Waits for tide_spawn_watched(). Exits if the keeper is dismissed instead, or if the other end closes. */
 static void wait_until_watched(int hold)
 {
     char byte;
@@ -76,7 +76,7 @@ static void wait_until_watched(int hold)
     _exit(0);
 }
 
-/* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
+/* The keeper's main loop: reports the command's changes of state until dismissed, or until `hold` closes. */
 static _Noreturn void keep(pid_t child, int events, int hold)
 {
     tide_title_set("terminal-keeper");         /* not called tidemark: see relay_process.c */
@@ -120,7 +120,7 @@ struct report {
     int why; /* errno, when pid is -1 */
 };
 
-/* Between tracker and command: leads the session of the pseudo-terminal. */
+/* Runs as the keeper, between tracker and command: leads the session of the pseudo-terminal. */
 static _Noreturn void start_keeper(char **argv, char **environment, struct tide_relay *relay,
                                    const struct tide_spawn_inheritance *inherited, int failure, int report,
                                    int events)
@@ -146,7 +146,7 @@ static _Noreturn void start_keeper(char **argv, char **environment, struct tide_
     keep(said.pid, events, tide_relay_keeper_end(relay));
 }
 
-/* Whether PATH has a file of that name: execvp says EACCES also when a folder of PATH may not be searched. */
+/* True if PATH has a file of that name. execvp also says EACCES if a folder of PATH may not be searched. */
 static bool is_in_path(const char *program)
 {
     char candidate[4096];
@@ -192,7 +192,7 @@ static int make_pipes(int (*pipes)[2], size_t count, struct tide_err *err)
 
 enum { FAILURE, REPORT, EVENTS, PIPES };
 
-/* With a keeper: learns the command's PID. */
+/* Learns the command's PID from the keeper. */
 static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
 {
     struct report said = {.pid = -1, .why = EIO};
@@ -265,7 +265,7 @@ close_pipes:
 
 static void tell_keeper(int hold, char word)
 {
-    ssize_t ignored = write(hold, &word, 1); /* a keeper that is gone needs no word */
+    ssize_t ignored = write(hold, &word, 1); /* if the keeper is gone, nobody needs it */
     (void)ignored;
 }
 

@@ -1,15 +1,15 @@
 /*
  * spawn.h - starts the command, and says how it ended.
  *
- * tide_spawn() after tide_relay_start() and before any thread exists. The command gets the descriptors that
- * the relay made for it, the signal mask and the dispositions that this process was started with, and
+ * Call tide_spawn() after tide_relay_start() and before any thread exists. The command gets the descriptors
+ * that the relay made for it, the signal mask and the dispositions that this process was started with, and
  * `environment`.
  *
- * On a pseudo-terminal a small process stands between, the keeper: it leads the terminal's session, so
- * that the command's process group is not orphaned and Ctrl-Z stops it as anywhere else. It reports every
- * stop, continuation and end through `events`, restores the user's terminal if tracker and relay are both
- * killed, and lives until the relay dismisses it, when nobody uses the pseudo-terminal any more. Without one,
- * the command is a child of this process and its end comes from wait4().
+ * On a pseudo-terminal a small process stands between tracker and command: the keeper. It leads the
+ * terminal's session, so that the command's process group is not orphaned and Ctrl-Z stops it as usual. It
+ * reports every stop, continuation and end through `events`, and restores the user's terminal if tracker and
+ * relay are both killed. It lives until nobody uses the pseudo-terminal any more and the relay dismisses it.
+ * Without a pseudo-terminal, the command is a child of this process, which learns of its end from wait4().
  */
 #ifndef TIDE_SPAWN_H
 #define TIDE_SPAWN_H
@@ -27,8 +27,8 @@ struct tide_relay;
 struct tide_spawned {
     pid_t pid;    /* of the command */
     pid_t keeper; /* 0: none */
-    int events;   /* -1 without a keeper; else gives struct tide_spawn_event */
-    int hold;     /* -1 without a keeper; the relay's, see tide_relay_hold_end */
+    int events;   /* -1 without a keeper; else a stream of struct tide_spawn_event */
+    int hold;     /* -1 without a keeper; owned by the relay, see tide_relay_hold_end */
 };
 
 struct tide_spawn_event {
@@ -37,7 +37,7 @@ struct tide_spawn_event {
     int64_t tree_peak_bytes; /* of the command and the children it waited for */
 };
 
-/* What this process was started with, to be given to the command. */
+/* What this process was started with, for the command to inherit. */
 struct tide_spawn_inheritance {
     sigset_t mask;
     struct sigaction on_child;
@@ -45,23 +45,23 @@ struct tide_spawn_inheritance {
 };
 
 /*
- * 0, or -1 with a sentence and the shell's exit code in *ret_exit: 127 not found, 126 not executable, 2
- * anything else. The command has then never run.
+ * Returns 0, or -1 with an error and the shell's exit code in *ret_exit: 127 not found, 126 not executable, 2
+ * anything else. On failure the command has never run.
  */
 int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool own_session,
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err);
 
-/* The command is being watched from now on: its end may be waited for. Until then even one that has ended
- * keeps its entry in /proc. */
+/* Call once the tracker observes the command: only now may the keeper reap it. Until then a command that has
+ * ended keeps its entry in /proc. */
 void tide_spawn_watched(struct tide_spawned *spawned);
 
-/* Lets the keeper go; hold: see tide_relay_hold_end. */
+/* Tells the keeper to exit; hold: see tide_relay_hold_end. */
 void tide_spawn_dismiss(int hold);
 
 void tide_spawn_release(struct tide_spawned *spawned);
 
-/* Waits for a child that has ended, without blocking: its PID, or 0 when none has. */
+/* Reaps a child that has ended, without blocking. Returns its PID, or 0 when none has ended. */
 pid_t tide_spawn_reap(struct tide_spawn_event *ret_event);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { LEAST_ROWS = 6, LEAST_COLUMNS = 40 };
 
-/* Where the terminal stands after what was passed on; ESCAPED and CSI are held back, so to it they are
+/* The parser's state. The bytes of ESCAPED and CSI are held back, so the terminal itself is still at
  * GROUND. */
 enum { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED, OVERLONG /* a CSI too long to hold */ };
 
@@ -50,13 +50,13 @@ void tide_status_line_end(struct tide_status_line *line)
         return;
     line->shown = false;
     if (!terminal_is_idle(line))
-        put_text(line, "\033\\"); /* the program died in the middle of a string */
+        put_text(line, "\033\\"); /* ends the string in which the program died */
     char text[64];
     snprintf(text, sizeof text, "\0337\033[r\033[%d;1H\033[2K\0338", line->rows);
     put_text(line, text);
 }
 
-/* Makes room below the cursor if it stands in the last row, then keeps that row out of scrolling. */
+/* Scrolls up if the cursor is in the last row, then keeps that row out of the scroll region. */
 static void begin(struct tide_status_line *line)
 {
     char text[64];
@@ -101,7 +101,7 @@ static void set_column(struct tide_status_line *line, long column)
     line->cells = column <= 0 ? 0 : column >= line->columns ? (size_t)line->columns - 1 : (size_t)column;
 }
 
-/* To a column that is known, wherever it was before. */
+/* Puts the cursor at a known column, whatever was known before. */
 static void place_cursor(struct tide_status_line *line, long column)
 {
     set_column(line, column);
@@ -110,8 +110,8 @@ static void place_cursor(struct tide_status_line *line, long column)
 
 void tide_status_line_resize(struct tide_status_line *line, int rows, int columns)
 {
-    /* What was in our row has moved, we cannot know where to; but nothing of the program's is below its
-     * cursor. */
+    /* The terminal has moved the contents of our row, we do not know where to. But the program has nothing
+     * below its cursor. */
     if (line->shown && terminal_is_idle(line)) {
         put_text(line, "\0337\033[r\0338");
         if (rows > line->rows)
@@ -153,7 +153,7 @@ static int parameter(const char *parameters, size_t len, int n, int fallback)
     return n == 0 && value ? value : fallback;
 }
 
-/* Where the cursor's column goes with a control sequence that ends in `final`. */
+/* Follows the cursor's column through a control sequence that ends in `final`. */
 static void follow_cursor(struct tide_status_line *line, char final, const char *parameters, size_t len)
 {
     switch (final) {
@@ -175,7 +175,7 @@ static void follow_cursor(struct tide_status_line *line, char final, const char 
     case 'D':
         set_column(line, (long)line->cells - parameter(parameters, len, 0, 1));
         break;
-    default: /* those leave it where it is, of the others it is not known */
+    default: /* these do not move it; after any other its column is unknown */
         line->cells_known = line->cells_known && strchr("ABdmKJPX@STnchlqt", final);
     }
 }
@@ -195,7 +195,7 @@ static void take_scroll_region(struct tide_status_line *line, const char *parame
     }
 }
 
-/* A complete control sequence stands in held. */
+/* Handles the complete control sequence in `held`. */
 static void take_csi(struct tide_status_line *line)
 {
     char final = line->held[line->held_len - 1];
@@ -229,7 +229,7 @@ static void take_csi(struct tide_status_line *line)
     }
 }
 
-/* A complete two-byte (or longer, with intermediates) escape sequence stands in held. */
+/* Handles the complete escape sequence in `held`: two bytes, or more with intermediates. */
 static void take_escape(struct tide_status_line *line)
 {
     char final = line->held[line->held_len - 1];
@@ -267,7 +267,7 @@ static void hold(struct tide_status_line *line, char c)
     line->held[line->held_len++] = c;
 }
 
-/* One byte inside an escape sequence. Bytes are held until the sequence is complete. */
+/* Takes one byte inside an escape sequence. Bytes are held until the sequence is complete. */
 static void feed_sequence(struct tide_status_line *line, unsigned char c)
 {
     if (c == 0x1b) { /* begins a new one */
@@ -294,7 +294,7 @@ static void feed_sequence(struct tide_status_line *line, unsigned char c)
     }
 }
 
-/* One byte of a string (OSC and its like) or of a sequence too long to hold; it has been passed on. */
+/* Follows one byte of a string (OSC etc.) or of a sequence too long to hold; the byte has been passed on. */
 static void follow_string(struct tide_status_line *line, unsigned char c)
 {
     if (line->state == OVERLONG) {
@@ -316,7 +316,7 @@ static void advance(struct tide_status_line *line, size_t width)
     line->cells = line->cells + width > columns ? width : line->cells + width;
 }
 
-/* One byte of plain output, for where the cursor is after it. */
+/* Follows the cursor through one byte of plain output. */
 static void follow_ground(struct tide_status_line *line, const char *at, size_t left)
 {
     unsigned char c = (unsigned char)*at;
@@ -348,7 +348,7 @@ void tide_status_line_feed(struct tide_status_line *line, const char *bytes, siz
         line->put(line->context, bytes, len);
         return;
     }
-    size_t from = 0; /* bytes[from..i) are to be passed on as they are */
+    size_t from = 0; /* bytes[from..i) are still to be passed on */
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)bytes[i];
         if (line->state == ESCAPED || line->state == CSI) {

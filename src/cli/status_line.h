@@ -1,17 +1,17 @@
 /*
- * status_line.h - one line of our own in the last row of a terminal that belongs to somebody else's output.
+ * status_line.h - a status line in the last row of a terminal that another program writes to.
  *
- * Everything that goes to the terminal passes through here: tide_status_line_init -> _feed() the program's
- * bytes, _draw() a text now and then, _resize() -> _end(). What is to be written is handed to `put`, in
- * order; without the pieces that this file adds it is exactly what was fed (a sequence that is not complete
- * yet is held back until it is, or until _flush). No I/O of its own; one thread.
+ * All output to the terminal passes through here: tide_status_line_init -> _feed() the program's bytes,
+ * _draw() a text now and then, _resize() -> _end(). The bytes to write are handed to `put`, in order. Apart
+ * from what this file adds, they are exactly the bytes that were fed; an incomplete escape sequence is held
+ * back until it is complete, or until _flush. No I/O of its own; one thread.
  *
- * The last row is reserved with a scroll region, and the program is told of a terminal one row smaller
+ * The last row is reserved with a scroll region, and the program sees a terminal one row smaller
  * (tide_status_line_rows). Nothing is added while the program is inside an escape sequence, a string or a
  * UTF-8 sequence, while its cursor waits at the right edge or its column is not known, in the alternate
- * screen, or while it has a scroll region of its own; and never again once it has saved its cursor, because a
- * terminal has only one place to save it. The row is given back before such a sequence is passed on.
- * Terminals with fewer than 6 rows or 40 columns get no line.
+ * screen, or while it has a scroll region of its own. Nothing is ever added again once it has saved its
+ * cursor, because a terminal has only one place to save it. The row is given back before such a sequence is
+ * passed on. Terminals with fewer than 6 rows or 40 columns get no line.
  */
 #ifndef TIDE_STATUS_LINE_H
 #define TIDE_STATUS_LINE_H
@@ -31,12 +31,12 @@ struct tide_status_line {
     bool wanted;    /* false: bytes pass straight through */
     bool shown;     /* the scroll region is in place */
     bool stale;     /* the program may have erased the row */
-    bool retired;   /* the program saved its cursor: hands off for good */
+    bool retired;   /* the program saved its cursor: no status line any more */
     bool alternate; /* the program is in the alternate screen */
     bool region;    /* the program has a scroll region of its own */
     int state;
     unsigned rune_left; /* bytes of a UTF-8 sequence still to come */
-    size_t cells;       /* column of the cursor, if known; == columns: waits at the edge */
+    size_t cells;       /* column of the cursor, if known; == columns: the cursor waits at the right edge */
     bool cells_known;
     char held[TIDE_STATUS_SEQUENCE];
     size_t held_len;
@@ -45,7 +45,7 @@ struct tide_status_line {
 void tide_status_line_init(struct tide_status_line *line, int rows, int columns, bool wanted, bool colour,
                            tide_status_put *put, void *context);
 
-/* Rows that the program may be told of. */
+/* Returns the number of rows that the program may use. */
 int tide_status_line_rows(const struct tide_status_line *line);
 
 void tide_status_line_feed(struct tide_status_line *line, const char *bytes, size_t len);
@@ -53,11 +53,10 @@ void tide_status_line_feed(struct tide_status_line *line, const char *bytes, siz
 /* Passes on what is held back. */
 void tide_status_line_flush(struct tide_status_line *line);
 
-/* Shows the text (escaped already, cut to fit), if this is a moment when that is safe. True if the row now
- * shows it. */
+/* Shows the text (already escaped, cut to fit) if that is safe now. True if the row now shows it. */
 bool tide_status_line_draw(struct tide_status_line *line, const char *text);
 
-/* Writes a line of ours among the program's output, as a line of its own. */
+/* Writes a message among the program's output, as a line of its own. */
 void tide_status_line_say(struct tide_status_line *line, const char *text);
 
 void tide_status_line_resize(struct tide_status_line *line, int rows, int columns);

@@ -12,10 +12,10 @@
 
 enum {
     COUNTERS = 12,
-    KEPT_FIRST = 4,   /* sightings of a counter kept until it is believed */
-    FOUND_STEPS = 64, /* halved when full */
+    KEPT_FIRST = 4,   /* first sightings of a counter, kept until it is believed */
+    FOUND_STEPS = 64, /* every second one is dropped when full */
     LABEL = 16,
-    CONFIRM_SLACK = 1000, /* a jump ahead by more than this (and 100 strides) must be seen twice */
+    CONFIRM_SLACK = 1000, /* a jump ahead by more than this plus 100 strides must be seen twice */
 };
 
 enum escape { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED };
@@ -23,7 +23,7 @@ enum escape { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED };
 struct line {
     enum escape escape;
     size_t string_bytes;
-    bool cut;  /* longer than fits; the rest is ignored */
+    bool cut;  /* too long; the rest is ignored */
     bool skip; /* began before a gap */
     size_t len;
     int64_t t_ns;
@@ -40,7 +40,7 @@ struct counter {
     int64_t last, offset, stride;
     int64_t suspect; /* a jump ahead not yet confirmed; -1: none */
     int64_t rises;
-    int64_t rises_alone; /* since the believed counter was last seen */
+    int64_t rises_alone; /* rises since the believed counter was last seen */
     struct tide_stepwords_found first[KEPT_FIRST];
     size_t first_count;
 };
@@ -97,7 +97,7 @@ static const char *whole_of(const char *p, int64_t *ret_number, int64_t *ret_tot
     return *slash == '/' ? whole(skip_spaces(slash + 1), ret_total) : NULL;
 }
 
-/* A number of a bar, which may be shortened: 120, 1.20k, 3M. */
+/* Parses a number of a bar, which may be abbreviated: 120, 1.20k, 3M. */
 static const char *scaled(const char *p, int64_t *ret)
 {
     int64_t value;
@@ -119,7 +119,7 @@ static const char *scaled(const char *p, int64_t *ret)
 
 /* ---- what is known of counters ---- */
 
-/* Bars and counts of these are not the training loop's. */
+/* True if a bar or count with this label does not belong to the training loop. */
 static bool is_side_work(const char *label)
 {
     static const char *const stems[] = {
@@ -132,7 +132,7 @@ static bool is_side_work(const char *label)
     return false;
 }
 
-/* The first word before `end`, in lower case: what a bar calls itself, without the numbers that change. */
+/* Copies the first word before `end`, in lower case: the name of a bar, without the numbers that change. */
 static void label_of(const char *from, const char *end, char label[LABEL])
 {
     size_t n = 0;
@@ -144,7 +144,7 @@ static void label_of(const char *from, const char *end, char label[LABEL])
     label[n] = '\0';
 }
 
-/* The word that ends just before `p`, in lower case. */
+/* Copies the word that ends just before `p`, in lower case. */
 static void label_before(const char *line, const char *p, char label[LABEL])
 {
     while (p > line && !isalnum((unsigned char)p[-1]))
@@ -177,13 +177,13 @@ enum pattern {
 
 /* ---- bars ---- */
 
-static bool is_clock(const char *p) /* "00:12", "1:02:03", "?" */
+static bool is_clock(const char *p) /* "00:12", "1:02:03" */
 {
     size_t digits = strspn(p, "0123456789");
     return digits > 0 && digits < 5 && p[digits] == ':' && isdigit((unsigned char)p[digits + 1]);
 }
 
-/* Whether what follows "12/100" makes it a bar: " [00:12<", " 00:12<", " [====>", " ━━━" . */
+/* True if what follows "12/100" makes it a bar: " [00:12<", " 00:12<", " [====>", " ━━━". */
 static bool ends_bar(const char *p)
 {
     if (p[0] != ' ')
@@ -196,7 +196,7 @@ static bool ends_bar(const char *p)
     return *p == '[' && (is_clock(p + 1) || (p[1] && strchr("=>.-", p[1])));
 }
 
-/* Whether a bar stands before: "━━ 12/100" as Rich draws it. */
+/* True if a bar precedes the count: "━━ 12/100" as Rich draws it. */
 static bool follows_bar(const char *line, const char *p)
 {
     while (p > line && p[-1] == ' ')
@@ -204,7 +204,7 @@ static bool follows_bar(const char *line, const char *p)
     return p - line >= 3 && (!memcmp(p - 3, "\xe2\x94\x81", 3) || !memcmp(p - 3, "\xe2\x95\xba", 3));
 }
 
-/* after_bar: only a count that a bar stands before; else only one that a bar or a clock follows. */
+/* after_bar: finds only a count that a bar precedes; otherwise only one that a bar or a clock follows. */
 static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
 {
     for (const char *p = line; *p; p++) {
@@ -235,8 +235,8 @@ static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
 
 /* ---- words ---- */
 
-/* After a word: quotes, (train), spaces, one of : = # |, spaces, a bracket or a quote, then the number. NULL
- * if it is not so. */
+/* Returns the number after a word, or NULL. Between them may stand: a quote, "(train)", spaces, one of : = #
+ * |, spaces, a bracket or a quote. */
 static const char *to_number(const char *p, char label[LABEL])
 {
     if (*p == '\'' || *p == '"')
@@ -257,7 +257,7 @@ static const char *to_number(const char *p, char label[LABEL])
     return isdigit((unsigned char)*p) ? p : NULL;
 }
 
-/* A count ends with the line, a space, or punctuation; "12ms", "12%", "0.5" are no counts. */
+/* True if a count may end here: before a space, punctuation or the end. "12ms", "12%", "0.5" do not count. */
 static bool ends_count(const char *p)
 {
     if (*p == '.' && isdigit((unsigned char)p[1]))
@@ -276,7 +276,7 @@ static bool is_word_char(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Reads "12" or "12/100" at p into ret; false if it is not a count. */
+/* Parses "12" or "12/100" at p into ret. False if it is not a count. */
 static bool read_count(const char *p, struct sighting *ret)
 {
     int64_t total;
@@ -306,8 +306,8 @@ static const struct word {
     {"it", 2, BY_IT},
 };
 
-/* "it" is a count only at the beginning of a line, or of what a sign sets apart: "ran it 12 times" is none.
- */
+/* True if p is at the start of a line or after punctuation. "it" is a count only there, not in "ran it 12
+ * times". */
 static bool is_set_apart(const char *line, const char *p)
 {
     while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
@@ -368,7 +368,7 @@ static bool find_batches(const char *line, struct sighting *ret)
     return false;
 }
 
-/* Whether a number of training stands in the rest of a line: what makes of "12/100" a step. */
+/* True if the rest of the line has a training metric, which makes "12/100" a step. */
 static bool has_metric(const char *rest)
 {
     static const char *const words[] = {"loss",   "lr",   "acc", "accuracy", "ppl",   "perplexity", "reward",
@@ -380,7 +380,7 @@ static bool has_metric(const char *rest)
     return false;
 }
 
-/* What is counted by these is not steps: "Epoch [3/10]", "fold 2/5". */
+/* True if the label counts something other than steps: "Epoch [3/10]", "fold 2/5". */
 static bool counts_something_else(const char *label)
 {
     static const char *const words[] = {"epoch",  "epochs", "fold",  "run",  "trial", "seed",
@@ -493,8 +493,8 @@ static bool same_total(int64_t a, int64_t b)
     return most - least <= most / 5;
 }
 
-/* The counter of a sighting: the same pattern, name and about the same total. A new one takes a free slot or
- * that of the least active. */
+/* Returns the counter of a sighting: the same pattern and name, and about the same total. A new one takes a
+ * free slot or that of the least active counter. */
 static struct counter *counter_for(struct tide_stepwords *words, const struct sighting *seen)
 {
     struct counter *least = NULL;
@@ -526,7 +526,7 @@ static bool begins_again(const struct counter *c, const struct sighting *seen)
     return back >= 3 || (c->total && c->last >= c->total - 1);
 }
 
-/* What was counted before goes into the offset, so that the sum goes on where it was. */
+/* Adds what was counted before the restart to the offset, so that the sum continues. */
 static void carry_over(struct counter *c, const struct sighting *seen)
 {
     int64_t counted = c->total && c->last > c->total / 2 ? c->total : c->last + c->stride - seen->number;
@@ -535,7 +535,7 @@ static void carry_over(struct counter *c, const struct sighting *seen)
     c->last = -1;
 }
 
-/* Takes the number into the counter. True if it rose. */
+/* Updates the counter with the number. True if it rose. */
 static bool rise(struct counter *c, const struct sighting *seen)
 {
     if (c->last >= 0 && begins_again(c, seen))
@@ -570,8 +570,8 @@ static void believe(struct tide_stepwords *words, struct counter *c)
         for (size_t i = 0; i < c->first_count; i++)
             emit_step(words, c->first[i].number, c->first[i].t_ns);
     } else if (c->offset + c->last < words->last_step / 2 - 10) {
-        c->offset = words->last_step + 1 - c->last; /* a much smaller count: goes on from here */
-    } /* else its own numbers are kept, as soon as they are larger */
+        c->offset = words->last_step + 1 - c->last; /* a much smaller count: continue from here */
+    } /* otherwise its own numbers count, once they are larger */
 }
 
 static bool deserves_belief(const struct tide_stepwords *words, const struct counter *c)

@@ -1,24 +1,23 @@
 /*
  * stepwords.h - finds training steps and epochs in what a program prints.
  *
- * tide_stepwords_new -> tide_stepwords_feed() with output as it comes -> tide_stepwords_take() every tick
- * -> tide_stepwords_end() at the end of output, one more take -> tide_stepwords_free(). No I/O, no clock: the
+ * tide_stepwords_new -> tide_stepwords_feed() with output as it comes -> tide_stepwords_take() every tick ->
+ * tide_stepwords_end() at the end of output, one more take -> tide_stepwords_free(). No I/O, no clock: the
  * caller says when bytes arrived. One thread.
  *
- * Lines end at \n and \r; escape sequences are dropped; at most TIDE_STEPWORDS_LINE bytes of a line are
- * looked at. Known are tqdm and keras bars, `step 12`, `Step: 12`, `step=12`, `iter 12/100`, `global_step
- * 12`,
- * `'step': 12`, `it 12`, `update 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `[12/100] loss 0.3`,
- * `12/100 loss 0.3`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; or only what the caller's regular expression
- * finds (tests/fixtures/progress.txt has what frameworks print). Times ("step 12ms"), settings
+ * Lines end at \n and \r; escape sequences are dropped; only the first TIDE_STEPWORDS_LINE bytes of a line
+ * count. It recognises tqdm and keras bars, `step 12`, `Step: 12`, `step=12`, `iter 12/100`, `global_step
+ * 12`, `'step': 12`, `it 12`, `update 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `[12/100] loss 0.3`,
+ * `12/100 loss 0.3`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; with a regular expression of the caller's, only
+ * what that finds. tests/fixtures/progress.txt has what frameworks print. Times ("step 12ms"), settings
  * ("max_steps=100", "warmup_step 5") and bars of loading or of validation are not steps. Numbers are taken as
- * they are printed: of `Train Epoch: 1 [640/60000 (1%)]` a step is an item, since nothing tells ten batches
- * of 64 from 640 batches.
+ * printed: in `Train Epoch: 1 [640/60000 (1%)]` the number counts items, because nothing tells ten batches of
+ * 64 from 640 batches.
  *
  * A program may print several counters at once (a bar for training, one for validation, a line every 100
- * steps). Each is followed apart; one is believed: the first that rose twice, until another rises more often
- * while the first is silent, or a `global_step` appears. Steps taken out never fall: a count that begins
- * again (each epoch from 1) is added to what came before.
+ * steps). Each is followed separately, and one of them supplies the steps: the first that rose twice, until
+ * another rises more often while the first is silent, or a `global_step` appears. Step numbers never fall: a
+ * counter that restarts (each epoch from 1) is added to what came before.
  */
 #ifndef TIDE_STEPWORDS_H
 #define TIDE_STEPWORDS_H
@@ -39,8 +38,8 @@ struct tide_stepwords_found {
     int64_t number;
 };
 
-/* regex: POSIX extended, whose first group is the number; NULL: the patterns above. Fails with regerror's
- * sentence. Caller frees with tide_stepwords_free. */
+/* regex: POSIX extended; its first group is the number; NULL: the patterns above. Fails with regerror's
+ * message. Caller frees with tide_stepwords_free. */
 int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, struct tide_err *err);
 void tide_stepwords_free(struct tide_stepwords *words);
 
@@ -51,11 +50,11 @@ void tide_stepwords_feed(struct tide_stepwords *words, int stream, const char *b
 /* Bytes of that stream were left out here: the line in progress is dropped. */
 void tide_stepwords_gap(struct tide_stepwords *words, int stream);
 
-/* The output ended: what stands on unfinished lines is looked at too. */
+/* The output ended: unfinished lines are parsed too. */
 void tide_stepwords_end(struct tide_stepwords *words);
 
-/* What was found since the last take, in order of time; at most TIDE_STEPWORDS_TAKE steps (the first, the
- * last, and an even choice between) and as many epochs. */
+/* Returns what was found since the last take, in order of time: at most TIDE_STEPWORDS_TAKE steps (the first,
+ * the last, and an even choice between) and as many epochs. */
 size_t tide_stepwords_take(struct tide_stepwords *words,
                            struct tide_stepwords_found ret_found[static 2 * TIDE_STEPWORDS_TAKE]);
 

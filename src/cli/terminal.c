@@ -16,7 +16,7 @@ static void write_farewell(void)
     const char *text = farewell;
     size_t len = strlen(text);
     if (len && write(terminal, text, len) < 0)
-        return; /* a terminal that is gone needs no farewell */
+        return; /* the terminal is gone */
 }
 
 /* Safe in a signal handler. */

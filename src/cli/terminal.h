@@ -1,10 +1,10 @@
 /*
- * terminal.h - the user's terminal: taking it over, and giving it back on every way out.
+ * terminal.h - takes the user's terminal over, and gives it back on every way out.
  *
- * tide_terminal_open (once) -> tide_terminal_raw() / tide_terminal_yield() as often as needed. From the
- * first _raw on the settings found by _open come back at exit(), at fatal signals (SEGV, BUS, FPE, ILL,
- * ABRT), and, through tide_terminal_rescue(), from another process when this one is killed with SIGKILL.
- * There is one terminal per process, so this is the one place with state of its own outside any struct.
+ * tide_terminal_open (once) -> tide_terminal_raw() / tide_terminal_yield() as often as needed. After the
+ * first _raw, the settings found by _open are restored at exit(), at fatal signals (SEGV, BUS, FPE, ILL,
+ * ABRT) and, when this process is killed with SIGKILL, by another process with tide_terminal_rescue(). There
+ * is one terminal per process, so the state is in static variables.
  */
 #ifndef TIDE_TERMINAL_H
 #define TIDE_TERMINAL_H
@@ -18,21 +18,21 @@
 /* Remembers fd (a terminal; it must stay open) and its settings. */
 int tide_terminal_open(int fd, struct tide_err *err);
 
-/* Whether this process's group is in the terminal's foreground. */
+/* True if this process's group is in the terminal's foreground. */
 bool tide_terminal_is_foreground(void);
 
-/* Every key is a byte; nothing is echoed or translated. */
+/* Raw mode: every key is a byte; nothing is echoed or translated. */
 void tide_terminal_raw(void);
 
-/* Says that `text` must be written before the settings come back, whoever brings them back ("": nothing).
- * Static storage. */
+/* Sets the text that is written before the settings are restored, whoever restores them ("": nothing). It
+ * must have static storage. */
 void tide_terminal_set_farewell(const char *text);
 
-/* Back to what _open found, unless somebody has changed the settings since: a shell that has the terminal
- * again. Does nothing when it is not raw. */
+/* Restores the settings that _open found, unless somebody (a shell that has the terminal again) has changed
+ * them since. Does nothing when the terminal is not raw. */
 void tide_terminal_yield(void);
 
-/* For another process that has inherited fd: brings the terminal back whatever this process believes. */
+/* For another process that has inherited fd: restores the settings even if it never made the terminal raw. */
 void tide_terminal_rescue(void);
 
 /* Rows and columns, or 24 by 80 when the terminal does not say. */

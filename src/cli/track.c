@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 enum {
-    COST_FACTOR = 50,       /* the time between looks is at least this many times what they cost */
+    COST_FACTOR = 50,       /* the time between looks is at least this many times their cost */
     FIRST_INTERVAL_MS = 10, /* then doubled up to the interval, so that a short program is seen too */
     COMMIT_MS = 1000,
-    STATUS_MS = 500,  /* a program that is faster gets no status line */
+    STATUS_MS = 500,  /* a program that ends sooner gets no status line */
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
-    SYMBOLS_MS = 20000,                      /* how long the end waits for symbols that are not known yet */
+    SYMBOLS_MS = 20000, /* how long to wait at the end for symbols that are not resolved yet */
     SETTINGS = 2 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
 
@@ -66,7 +66,7 @@ static void on_output(void *context, int stream, const char *bytes, size_t len, 
         tide_stepwords_gap(t->words, stream);
 }
 
-/* attach: what the tree's root has added to the file it writes to. */
+/* For attach: reads what the root of the tree has appended to its output file. */
 static void read_file(struct tide_tracker *t)
 {
     char bytes[16 * 1024];
@@ -112,7 +112,7 @@ static void take_marks(struct tide_tracker *t, bool last)
     }
 }
 
-/* Copies what the hook has in its tables, and says what the user should know about it. */
+/* Copies the hook's tables into the recording, and prints its notices. */
 static void take_heap(struct tide_tracker *t, int64_t now, bool last)
 {
     struct tide_err err;
@@ -125,7 +125,7 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
         tide_tracker_say(t, "%s", notice);
 }
 
-/* attach: a line of our own on stderr, where nobody else writes. */
+/* For attach: draws the status line on stderr, where nobody else writes. */
 static void show_own_line(const char *text)
 {
     size_t columns = tide_terminal_size(STDERR_FILENO).ws_col;
@@ -156,15 +156,15 @@ static void tell_of_survivors(struct tide_tracker *t, int64_t now)
         (long long)t->view.alive, t->view.alive == 1 ? "still runs" : "still run");
 }
 
-/* When to look next. One dear look (the first, with cold caches, or one that was preempted) must not blind
- * the tracker for seconds: the smoothed cost rises slowly and falls fast, so that only a tree that is dear
- * every time stretches the interval. */
+/* Schedules the next look. One expensive look (the first, with cold caches, or one that was preempted) must
+ * not blind the tracker for seconds: the smoothed cost rises slowly and falls fast, so that only a tree that
+ * is expensive every time stretches the interval. */
 static void schedule(struct tide_tracker *t, int64_t now, int64_t cost)
 {
     t->cost_ns = cost < t->cost_ns ? (t->cost_ns + cost) / 2 : (9 * t->cost_ns + cost) / 10;
     int64_t least = COST_FACTOR * t->cost_ns;
     int64_t interval = t->config->interval_ns > least ? t->config->interval_ns : least;
-    if (t->ended_ns && t->empty_looks) { /* who was born during this look can be seen now: see is_over() */
+    if (t->ended_ns && t->empty_looks) { /* a process born during this look can be seen now: see is_over() */
         t->next_ns = now;
         return;
     }
@@ -178,13 +178,13 @@ static void tick(struct tide_tracker *t, int64_t now)
 {
     struct tide_err err;
     int64_t began = tide_clock_thread_ns();
-    collect_output(t); /* what a process printed last came before the end that the look finds */
+    collect_output(t); /* first, because a process's last output precedes its end */
     int64_t collected_ns = tide_clock_thread_ns() - began;
     if (t->heap)
         tide_heap_sense_hooks(t->heap, t->sense);
     if (tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &err))
         tide_tracker_trouble(t, &err);
-    /* Reads of PSS have a budget of their own; waiting for a busy processor costs nobody anything. */
+    /* Reads of PSS have a budget of their own; time spent waiting for a processor is not cost. */
     int64_t look_ns = tide_clock_thread_ns() - began - collected_ns;
     int64_t saved_ns = look_ns > t->view.cost_ns ? look_ns - t->view.cost_ns : 0;
     t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
@@ -208,9 +208,9 @@ static bool has_no_children(void)
 }
 
 /*
- * A process that was born after a look had listed them and whose parent died before the look had read its
- * counters is in nobody's list. But every orphan becomes our child: without children, or with two looks that
- * saw nobody, the tree has ended.
+ * A look misses a process that was born after the look listed all processes and whose parent died before the
+ * look read its counters. But every orphan becomes our child. So the tree has ended if we have no children,
+ * or if two looks in a row saw no live process.
  */
 static bool is_over(const struct tide_tracker *t)
 {
@@ -228,7 +228,7 @@ static void wait_for_events(struct tide_tracker *t, int64_t until_ns)
     struct timespec timeout = {0};
     if (left > 0)
         timeout = (struct timespec){left / TIDE_NS_PER_S, left % TIDE_NS_PER_S};
-    int keeper = t->ended_ns ? -1 : t->spawned.events; /* one that has reported the end says no more */
+    int keeper = t->ended_ns ? -1 : t->spawned.events; /* after the end the keeper reports nothing more */
     struct pollfd fds[] = {{.fd = t->signals, .events = POLLIN},
                            {.fd = keeper, .events = POLLIN},
                            {.fd = t->relay ? tide_relay_alert(t->relay) : -1, .events = POLLIN}};
@@ -256,7 +256,7 @@ static void follow_tree(struct tide_tracker *t)
     }
 }
 
-/* Passes on what the program printed last. Ctrl-C while nobody reads it ends the wait. */
+/* Passes on the last output. Ctrl-C ends the wait if nobody reads that output. */
 static void finish_output(struct tide_tracker *t)
 {
     if (!t->relay)
@@ -330,8 +330,8 @@ int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_M
     return tide_err_hint(err, "name a file with -o FILE");
 }
 
-/* The environment with `settings` in the place of what it says itself. Caller frees; the strings are
- * borrowed. NULL without memory. */
+/* Returns the environment with `settings` in place of variables of the same names. Caller frees the array;
+ * the strings are borrowed. NULL: out of memory. */
 static char **environment_with(char *const *settings, size_t setting_count)
 {
     size_t count = 0, used = 0;
@@ -354,7 +354,7 @@ static char **environment_with(char *const *settings, size_t setting_count)
 
 static int start_command(struct tide_tracker *t, struct tide_err *err)
 {
-    /* Where the recording is, for a program that wants to judge itself; absolute, because it may change its
+    /* TIDEMARK_RECORDING is for a program that judges itself; absolute, because it may change its
      * directory. */
     char channel[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=", recording[PATH_MAX + 32] = "TIDEMARK_RECORDING=";
     char *settings[SETTINGS] = {channel, recording};
@@ -397,7 +397,7 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
     return tide_sense_new(&config, &t->sense, err);
 }
 
-/* attach: steps can be read where standard output is a regular file. */
+/* For attach: steps can be read if standard output is a regular file. */
 static void open_output_of(struct tide_tracker *t)
 {
     char path[64];
@@ -417,12 +417,12 @@ static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
     return tide_heap_sense_new("/proc/self/exe", &t->heap, err);
 }
 
-/* The hook needs the channel, marks can do without. */
+/* The hook needs the channel; without it, a run without --heap only loses its marks. */
 static int open_channel(struct tide_tracker *t, struct tide_err *err)
 {
     struct tide_err why;
     if (tide_channel_new(&t->descriptors, &t->channel, &why)) {
-        t->channel = NULL; /* no marks, then */
+        t->channel = NULL;
         return t->heap ? tide_err_set(err, "--heap: %s", why.text) : 0;
     }
     return 0;
@@ -485,7 +485,7 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
     tide_spawn_watched(&t->spawned);
     if (t->relay ? tide_relay_has_status_line(t->relay)
                  : !t->config->no_status && tide_relay_wants_status_line())
-        t->trend = tide_trend_new(t->outcome->path); /* without memory: no status line */
+        t->trend = tide_trend_new(t->outcome->path); /* NULL: no status line */
     return 0;
 }
 
@@ -506,7 +506,7 @@ static void note_lost_marks(struct tide_tracker *t)
         note(t, text);
 }
 
-/* Processes for whose marks or table there was no room: the last is named. */
+/* Reports the processes for whose marks or table there was no room, naming the last one. */
 static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_refused *refused,
                             const char *what, const char *lost)
 {
@@ -522,7 +522,7 @@ static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_re
     note(t, text);
 }
 
-/* --heap, and no process ever had the hook in it. */
+/* Reports that no process loaded the hook in spite of --heap. */
 static void tell_of_unseen_heap(struct tide_tracker *t)
 {
     char text[400];

@@ -2,15 +2,15 @@
  * track.h - records a process tree from its start (or from now) to its end: the work of `run`, `attach` and
  * of `watch` with a command.
  *
- * tide_track() does all of it and returns when the tree has ended, or when the user has had enough: starts
- * the command, passes its terminal, output and signals through, looks at the tree every interval, takes marks
- * from the channel and steps from the output, writes the recording, draws the status line. It prints on
- * stderr only what cannot wait. It must be called before the process has other threads; it changes the signal
- * mask and becomes a child subreaper, so a caller that has a screen of its own runs it in a forked child
+ * tide_track() does all of it and returns when the tree has ended or the user stops it. It starts the
+ * command, passes its terminal, output and signals through, looks at the tree every interval, takes marks
+ * from the channel and steps from the output, writes the recording, and draws the status line. It prints on
+ * stderr only what cannot wait. Call it before the process has other threads: it changes the signal mask and
+ * becomes a child subreaper. A caller that has a screen of its own therefore runs it in a forked child
  * (silent, with a log file for the command's output) and reads the growing recording.
  *
- * The time between looks is at least 50 times what a look costs: no tree is large enough to make the tracker
- * eat a core.
+ * The time between looks is at least 50 times what a look costs, so the tracker stays cheap however large the
+ * tree is.
  */
 #ifndef TIDE_TRACK_H
 #define TIDE_TRACK_H
@@ -32,23 +32,23 @@ struct tide_track_config {
     int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */
     int64_t items, items_per_step; /* or TIDE_UNKNOWN */
     const char *step_regex;        /* or NULL */
-    bool ignore_output;            /* no steps from what is printed */
-    int64_t heap_interval_bytes;   /* --heap: mean between samples of small allocations; 0: no hook */
-    bool python_objects;           /* with it: Python's small objects too, one by one */
-    bool no_census;                /* with it: a PyTorch program is not asked who holds its tensors */
+    bool ignore_output;            /* do not look for steps in the output */
+    int64_t heap_interval_bytes;   /* --heap: mean bytes between samples of small allocations; 0: no hook */
+    bool python_objects;           /* with --heap: record Python's small objects too, one by one */
+    bool no_census;                /* with --heap: do not ask a PyTorch program who holds its tensors */
     bool no_status;                /* no status line on a terminal */
-    bool quiet;                    /* for the report: only the sentence of the verdict */
-    bool silent;                   /* nothing on stderr, whatever happens; errors are in the outcome */
+    bool quiet;                    /* the report is only the sentence of the verdict */
+    bool silent;                   /* print nothing on stderr; errors are in the outcome */
     const char *log_path; /* the command's output goes to this file, its input is empty, and it gets a session
                              of its own; NULL: passed through */
 };
 
 struct tide_track_outcome {
     char path[PATH_MAX];
-    int exit_code; /* of the command: 0..255, or 128 + signal; 0 for attach; on failure what to exit with */
+    int exit_code; /* of the command: 0..255, or 128 + signal; 0 for attach; on failure, what to exit with */
     int64_t kernel_peak_bytes;
     struct tide_err
-        trouble; /* the first error of the recording ("" : none); the tree was tracked all the same */
+        trouble; /* the first error of the recording ("": none); the tree was tracked in spite of it */
 };
 
 /* The defaults: 250 ms, no limit, steps from the output. */
@@ -62,13 +62,13 @@ struct tide_track_outcome {
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
                struct tide_err *err);
 
-/* Where the recording goes: config->path or, without one, a name of its own, which may have to be elsewhere
- * than in the current directory (recname.h). */
+/* Makes the path of the recording: config->path or, without one, a generated name, which may be outside the
+ * current directory (recname.h). */
 int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_MAX], bool *ret_elsewhere,
                     struct tide_err *err);
 
-/* What `run`, `attach` and `watch` have in common: TIDE_TRACK_... are rows of their tables, for values that
- * begin with a config. */
+/* Options that `run`, `attach` and `watch` share: rows for their option tables. Their values must begin with
+ * a struct tide_track_config. */
 /* clang-format off */
 #define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_config, field)
 #define TIDE_TRACK_RECORDING                                                                                 \
@@ -98,7 +98,7 @@ int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_M
     TIDE_TRACK_QUIET
 /* clang-format on */
 
-/* tide_track(), and then its report. Returns what to exit with. */
+/* Runs tide_track() and prints its report. Returns the exit code. */
 int tide_track_and_report(const struct tide_track_config *config, struct tide_err *err);
 
 /* Prints the verdict on a finished recording and where it is, on stderr. */

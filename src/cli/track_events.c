@@ -54,8 +54,8 @@ static void add_if_not_ignored(sigset_t *set, int signal)
 }
 
 /*
- * A signal that is blocked reaches signalfd even where it was ignored, so that those that we were told to
- * ignore (nohup) are left alone.
+ * A blocked signal reaches signalfd even if its disposition is to be ignored. So signals that we were started
+ * to ignore (nohup) are left out.
  */
 int tide_tracker_set_up_signals(struct tide_tracker *t, bool owns_terminal, struct tide_err *err)
 {
@@ -69,7 +69,7 @@ int tide_tracker_set_up_signals(struct tide_tracker *t, bool owns_terminal, stru
         add_if_not_ignored(&read, terminal_handled[i]);
     blocked = read;
     sigaddset(&blocked, SIGPIPE);
-    sigaddset(&blocked, SIGXFSZ); /* a limit on file sizes is a failed write, as a full disk is */
+    sigaddset(&blocked, SIGXFSZ); /* exceeding a limit on file sizes is a failed write, as on a full disk */
     sigaddset(&blocked, SIGTTIN);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &t->inherited.mask);
@@ -77,7 +77,7 @@ int tide_tracker_set_up_signals(struct tide_tracker *t, bool owns_terminal, stru
     return t->signals < 0 ? tide_err_set(err, "cannot receive signals: %s", strerror(errno)) : 0;
 }
 
-/* A write that failed was dealt with there; its signal, still pending, would end us now. */
+/* Failed writes were handled already. Their signals are still pending and would kill us once unblocked. */
 static void forget_failed_writes(void)
 {
     sigset_t writes;
@@ -99,8 +99,8 @@ void tide_tracker_restore_signals(struct tide_tracker *t)
     sigprocmask(SIG_SETMASK, &t->inherited.mask, NULL);
 }
 
-/* Whether a shell is there to continue us after a stop: an ancestor in our session that leads us as a job.
- * Scripts and makefiles between are of the same job and stop with us. */
+/* True if a shell is there to continue us after a stop: an ancestor in our session but in another process
+ * group. Scripts and makefiles in between belong to our job and stop with us. */
 static bool can_be_continued(void)
 {
     struct tide_stat stat;
@@ -113,7 +113,7 @@ static bool can_be_continued(void)
     return false;
 }
 
-/* The command was stopped on its terminal: we give ours back and stop too, until the shell continues us. */
+/* The command was stopped on its terminal: gives ours back and stops too, until the shell continues us. */
 static void stop_with_command(struct tide_tracker *t, int signal)
 {
     struct tide_err err;
@@ -141,7 +141,7 @@ static void command_ended(struct tide_tracker *t, const struct tide_spawn_event 
     if (t->ended_ns)
         return;
     t->ended_ns = tide_clock_ns();
-    t->next_ns = t->ended_ns; /* look now who is left */
+    t->next_ns = t->ended_ns; /* look now for processes that are left */
     t->empty_looks = 0;
     t->exit_signal = WIFSIGNALED(event->status) ? WTERMSIG(event->status) : 0;
     t->outcome->exit_code = t->exit_signal ? 128 + t->exit_signal : WEXITSTATUS(event->status);
@@ -181,7 +181,7 @@ void tide_tracker_hear_keeper(struct tide_tracker *t)
             command_ended(t, &event);
         }
     }
-    if (got == 0 && !t->ended_ns) { /* somebody killed the keeper: the command is lost to us */
+    if (got == 0 && !t->ended_ns) { /* somebody killed the keeper: the command's status is lost */
         struct tide_spawn_event lost = {.status = SIGKILL};
         command_ended(t, &lost);
     }
@@ -193,7 +193,7 @@ static void forward(struct tide_tracker *t, const struct signalfd_siginfo *info)
     bool keyboard = signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTSTP;
     if (tide_relay_owns_terminal(t->relay))
         kill(keyboard ? -t->spawned.pid : t->spawned.pid, signal);
-    else if (!keyboard || info->ssi_code != SI_KERNEL) /* else the kernel has told the command too */
+    else if (!keyboard || info->ssi_code != SI_KERNEL) /* else the kernel has signalled the command too */
         kill(t->spawned.pid, signal);
 }
 

@@ -13,8 +13,8 @@
 
 enum { CULPRITS = 3, FRAMES = 5 };
 
-/* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
- * culprit. */
+/* Prints who holds the bytes of a leak, and what is healthy, where the recording knows it. False if it knows
+ * no culprit. */
 static bool print_culprits(const struct tide_answer *answer)
 {
     struct tide_blame_options options = {.by = TIDE_BLAME_VERDICT, .most = CULPRITS};

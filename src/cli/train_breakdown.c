@@ -10,11 +10,11 @@ const char *const tide_train_phases[TIDE_PHASES] = {"forward", "backward", "upda
 struct passes {
     const struct tide_graph *graph;
     const struct tide_plan *plan;
-    struct tide_schedule train, forward; /* forward: of the largest program that does not train */
-    size_t forward_base;                 /* where what that computes begins */
+    struct tide_schedule train, forward; /* forward: of the largest program without training */
+    size_t forward_base;                 /* offset of that program's memory */
 };
 
-/* The one that takes most of those that do not train. */
+/* Returns the largest program that does not train. */
 static int largest_other(const struct tide_graph *graph, const struct tide_plan *plan)
 {
     int largest = -1;
@@ -65,8 +65,8 @@ static bool is_alive(const struct tide_value *v, int instruction)
     return v->first <= instruction && instruction <= v->last;
 }
 
-/* Whose a value is: the node that makes a tensor; for scratch, which lives for one instruction, that of the
- * instruction. NULL: an input's. */
+/* Returns the node that a value belongs to: a tensor's producer or, for scratch, which lives for one
+ * instruction, that instruction's node. NULL: the value is an input. */
 static const struct tide_node *node_of(const struct tide_graph *graph, const struct tide_schedule *schedule,
                                        const struct tide_value *v)
 {
@@ -94,7 +94,7 @@ static void name_value(const struct tide_graph *graph, const struct tide_value *
                  v->kind == TIDE_VALUE_RECOMPUTED ? ", recomputed" : "");
 }
 
-/* Keeps the largest, in order; what falls out joins the others. */
+/* Keeps the largest, in order; the bytes of the rest go to `others`. */
 static void take_owner(struct tide_breakdown *b, const struct tide_owner *owner)
 {
     int at = b->owner_count < TIDE_OWNERS ? b->owner_count++ : TIDE_OWNERS;
@@ -136,7 +136,7 @@ static void reach(size_t *to, const struct tide_schedule *schedule, int value)
     *to = end > *to ? end : *to;
 }
 
-/* The end of the highest byte that instructions of a phase are given, of what passes share. */
+/* Returns the end of the highest byte, in the memory that passes share, that instructions of a phase use. */
 static size_t end_of(const struct tide_schedule *schedule, int phase)
 {
     size_t end = 0;
@@ -183,7 +183,7 @@ int tide_train_breakdown(const struct tide_trainer *trainer, struct tide_breakdo
 
 /* ---- by part of the model, for `plan` */
 
-/* Whose an output is: by its operator, and a linear layer's by the name of its weight. */
+/* Returns the part that an output belongs to: by its operator, for a linear layer by its weight's name. */
 static enum tide_part part_of_output(const struct tide_graph *graph, const struct tide_node *node)
 {
     const char *op = node->op->name;
@@ -228,7 +228,7 @@ static int64_t alive_at(const struct tide_schedule *schedule, int instruction)
     return sum;
 }
 
-/* The instruction of a phase at which most is alive; -1: it has none. */
+/* Returns the instruction of a phase at which most is alive; -1: the phase has none. */
 static int peak_of(const struct tide_schedule *schedule, int phase)
 {
     int peak = -1;
@@ -243,7 +243,7 @@ static int peak_of(const struct tide_schedule *schedule, int phase)
     return peak;
 }
 
-/* Whose it is what a task holds beside the arena: parts have the names that tasks use. */
+/* Returns the part for memory that a task holds outside the arena: tasks use the names of the parts. */
 static enum tide_part part_named(const char *name)
 {
     int part = TIDE_PARTS - 1;
@@ -252,7 +252,7 @@ static enum tide_part part_named(const char *name)
     return part ? (enum tide_part)part : TIDE_PART_WORKSPACE;
 }
 
-/* Weights that operators keep for programs that use states (tide_op.keeps). */
+/* Returns the bytes of weights that operators keep for programs that use states (tide_op.keeps). */
 static int64_t kept_of(const struct passes *p, int phase)
 {
     int64_t sum = 0;
@@ -264,7 +264,7 @@ static int64_t kept_of(const struct passes *p, int phase)
     return sum;
 }
 
-/* census: of the phase of the peak; NULL: not wanted. */
+/* census: filled for the peak phase; NULL: not wanted. */
 static void count_phase(const struct passes *p, const struct tide_task *task, int which,
                         struct tide_plan_phase *phase, struct tide_census *census)
 {
@@ -321,8 +321,8 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
     job->own_optimizer = tide_trainer_graph(trainer)->optimizer->name;
 }
 
-/* Layouts leave gaps, and the room for sampling may be larger than what training needs: what is planned is
- * all of it. */
+/* Layouts leave gaps, and sampling may need more room than training. The forecast is for everything that is
+ * planned. */
 static void close_gap(size_t planned, struct tide_forecast *f)
 {
     const struct tide_plan_phase *peak = &f->phases[f->peak];

@@ -1,8 +1,8 @@
 /*
  * train_breakdown.h - what the bytes of a run of `tidemark train` are for, from its schedule and layout.
  *
- * Weights, optimizer, inputs (and gradients, where they are kept) are there all the time. What passes share
- * changes from instruction to instruction; it is told at its peak, the instruction at which most is alive.
+ * Weights, optimizer, inputs (and gradients, where they are kept) are there all the time. The memory that
+ * passes share changes with every instruction; it is reported at its peak, where most is alive.
  */
 #ifndef TIDE_TRAIN_BREAKDOWN_H
 #define TIDE_TRAIN_BREAKDOWN_H
@@ -18,20 +18,20 @@ struct tide_owner {
 };
 
 struct tide_breakdown {
-    /* Together the plan's total. gradients: those kept, and those alive at the peak; head: scratch of the
-     * loss, if it is alive at the peak; activations: the rest of what passes share, gaps included. */
+    /* Their sum is the plan's total. gradients: those kept, and those alive at the peak; head: scratch of the
+     * loss, if alive at the peak; activations: the rest of the memory that passes share, gaps included. */
     size_t weights, optimizer, gradients, inputs, activations, head;
-    /* The largest of what passes share at the peak, largest first. */
+    /* The largest tensors in the shared memory at the peak, largest first. */
     struct tide_owner owners[TIDE_OWNERS];
     int owner_count;
-    size_t others; /* what is alive there beside them */
-    /* The end of the highest byte that instructions of a phase are given: what tide_machine_used must say. */
+    size_t others; /* bytes of all others alive at the peak */
+    /* Per phase, the end of the highest byte that its instructions use: the value of tide_machine_used. */
     size_t phases[TIDE_PHASES];
 };
 
-extern const char *const tide_train_phases[TIDE_PHASES]; /* their names */
+extern const char *const tide_train_phases[TIDE_PHASES]; /* names of the phases */
 
-/* For `train`: by kind, by phase, and whose they are at the peak. */
+/* For `train`: bytes by kind and by phase, and the largest tensors at the peak. */
 int tide_train_breakdown(const struct tide_trainer *trainer, struct tide_breakdown *ret_breakdown,
                          struct tide_err *err);
 

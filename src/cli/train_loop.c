@@ -15,7 +15,7 @@
 
 enum { REPORTS = 20, REPORT_S = 10, DRAW_MS = 200, PATIENCE_S = 5 };
 
-/* As rt/optimizer.c has them. */
+/* The names in rt/optimizer.c. */
 #define OPTIMIZERS     "adamw|adamw8|adafactor|sgd"
 #define VALUE(field)   offsetof(struct tide_train_values, field)
 #define TRAIN(field)   VALUE(train.field)
@@ -84,9 +84,9 @@ void tide_train_values_init(struct tide_train_values *values, tide_train_make *m
 /* ---- being told to stop */
 
 static volatile sig_atomic_t stop_signal;
-static volatile int64_t stop_ns; /* when it came */
-static char stop_answer[160];    /* made beforehand: a handler may not print */
-static void (*abandon)(void);    /* of the task; may be NULL */
+static volatile int64_t stop_ns; /* when the signal came */
+static char stop_answer[160];    /* formatted beforehand: a signal handler may not call printf */
+static void (*abandon)(void);    /* the task's; may be NULL */
 
 static void on_stop(int number)
 {
@@ -104,13 +104,13 @@ static void on_stop(int number)
         errno = before;
 }
 
-/* Steps of seconds are waited for. */
+/* True if the signal to stop is so old that the current step should be cut short. */
 static bool hurries(void)
 {
     return stop_signal && tide_clock_ns() - stop_ns > (int64_t)PATIENCE_S * TIDE_NS_PER_S;
 }
 
-/* The process that started it may have it ignore some signals: nohup, a shell's background. */
+/* Signals that we were started to ignore (nohup, a shell's background) stay ignored. */
 static void listen_for_stop(const struct tide_task *task, bool bar, bool saves)
 {
     abandon = task->kind->abandon;
@@ -132,14 +132,14 @@ struct loop {
     struct tide_trainer *trainer;
     struct tide_train_view view;
     struct tide_train_progress progress;
-    int64_t begin_ns, first_step; /* step: that were done before */
+    int64_t begin_ns, first_step; /* first_step: steps done by earlier runs */
     int64_t line_ns, drawn_ns, report_every;
-    int64_t busy_ns, tokens, steps; /* in steps since the last line */
+    int64_t busy_ns, tokens, steps; /* of the steps since the last line */
     struct tide_train_resident resident;
     double peak;       /* of matrix products, operations per second */
-    int threads;       /* that steps were fastest with; 0: none was made yet */
-    int64_t evaluated; /* the last step after which it was looked at */
-    bool is_halfway;   /* it was stopped in the middle of a step */
+    int threads;       /* the fastest number of threads so far; 0: none yet */
+    int64_t evaluated; /* the last step after which it was evaluated */
+    bool is_halfway;   /* stopped in the middle of a step */
     char sample[512];
 };
 
@@ -157,7 +157,7 @@ static void note_speed(struct loop *l)
         p->steps_per_second = (double)l->steps / seconds;
     }
     double rate = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second;
-    l->peak = rate > l->peak ? rate : l->peak; /* a busy machine: it was measured too low */
+    l->peak = rate > l->peak ? rate : l->peak; /* the peak was measured too low, on a busy machine */
     p->peak_share = tide_trainer_task(l->trainer)->kind->is_all_work ? rate / l->peak : NAN;
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
@@ -200,7 +200,7 @@ static int sample(struct loop *l, struct tide_err *err)
     return 0;
 }
 
-/* Saves where there is a place. A failure is told; training goes on. */
+/* Saves a checkpoint if there is an --out. A failure is reported; training goes on. */
 static int save(struct loop *l)
 {
     struct tide_err err = {0};
@@ -248,7 +248,7 @@ static void look(struct loop *l, bool evaluated)
     bool first = step == l->first_step + 1;
     bool due = first || is_due(l->report_every, step) || now - l->line_ns > (int64_t)REPORT_S * TIDE_NS_PER_S;
     if (step == steps_of(l))
-        return; /* the last report has everything in it */
+        return; /* finish() makes the last report */
     if (l->view.bar ? evaluated : due || evaluated)
         report(l);
     if (first)
@@ -303,7 +303,7 @@ static int say_stopped(struct loop *l)
     return 128 + stop_signal;
 }
 
-/* A step or a look went wrong: what is on disk stays as it is. */
+/* Reports that a step or an evaluation failed; checkpoints on disk stay as they are. */
 static int say_broken(struct loop *l, struct tide_err *err)
 {
     const char *out = tide_trainer_options(l->trainer)->out;
@@ -315,7 +315,7 @@ static int say_broken(struct loop *l, struct tide_err *err)
     return TIDE_EXIT_TROUBLE;
 }
 
-/* Saved before it is looked at: the look may take minutes, and nothing is lost without it. */
+/* Saves first: the evaluation may take minutes, and an interruption must not cost the last steps. */
 static int finish(struct loop *l, struct tide_err *err)
 {
     int unsaved = save(l);
@@ -352,7 +352,7 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
     return code;
 }
 
-/* A plan that the system cannot hold would end in a kill. */
+/* A run that needs more than the system has would be killed. */
 static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
 {
     size_t total = tide_trainer_planned(trainer);
@@ -370,7 +370,7 @@ static int start(const struct tide_train_values *v, struct tide_trainer *trainer
 {
     if (check_room(trainer, err))
         return -1;
-    /* Before the arena is there: what it takes for itself is gone by then. */
+    /* Measured before the arena is allocated: the measurement's own memory is freed by then. */
     struct tide_device *device = tide_trainer_device(trainer);
     double peak = device->peak(device, tide_trainer_options(trainer)->settings.dtype);
     return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);
@@ -393,7 +393,7 @@ void tide_train_settle(struct tide_train_values *v)
     v->train.hurries = hurries;
 }
 
-/* For those who wonder why a run is slow here. */
+/* Shows why a run may be slow on this processor. */
 static void print_processor(const struct tide_trainer *trainer)
 {
     const struct tide_device *device = tide_trainer_device(trainer);
@@ -411,7 +411,7 @@ static void print_processor(const struct tide_trainer *trainer)
 int tide_train_run(const struct tide_train_values *v, struct tide_task *task, struct tide_err *err)
 {
     int code = TIDE_EXIT_OK;
-    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is reported like a full disk */
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v->json};
     if (tide_trainer_new(task, &v->train, &trainer, err))

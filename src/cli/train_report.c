@@ -165,7 +165,7 @@ static void print_json(const struct tide_train_progress *p)
     fflush(stdout);
 }
 
-/* Memory, and whether it moved since the first step. */
+/* Adds memory, and whether it grew since the first step. */
 static void add_memory(char line[static LINE], const struct tide_train_view *view,
                        const struct tide_train_progress *p)
 {
@@ -179,7 +179,7 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
 
 static void add_number(char line[static LINE], const struct tide_task_number *n)
 {
-    enum { MANY = 1000 }; /* and more are written in full */
+    enum { MANY = 1000 }; /* from here on written in full, with separators */
     if (n->is_share)
         tide_text_add(line, LINE, "  %s %.1f %%", n->label, 100 * n->value);
     else if (n->value >= MANY)
@@ -232,7 +232,7 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
     view->drawn = true;
 }
 
-/* On one line: ends of lines are shown as spaces. */
+/* Prints the sample on one line, with spaces for newlines. */
 static void print_sample(const char *sample)
 {
     char line[2 * LINE];

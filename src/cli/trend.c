@@ -17,7 +17,7 @@ enum {
     PACE_MS = 500,            /* between two points: the speed is that of the last 8 s */
     COST_FACTOR = 200,        /* judging takes at most 1/200 of the time */
     JUDGE_MS = 2000,          /* and is not done more often than this */
-    HISTORY_BYTES = 64 << 20, /* a status line is not worth more */
+    HISTORY_BYTES = 64 << 20, /* upper bound, since this is only for a status line */
 };
 
 struct pace {
@@ -76,7 +76,7 @@ static double steps_per_second(const struct tide_trend *trend)
     return seconds > 0 ? (double)(trend->last.number - first->number) / seconds : NAN;
 }
 
-/* The verdict so far, in a few words. Anything that fails leaves the words as they were. */
+/* Updates the short text of the verdict so far. On any failure the text stays as it was. */
 static void judge(struct tide_trend *trend)
 {
     if (!trend->reader && tide_reader_new(trend->path, &trend->reader, NULL))

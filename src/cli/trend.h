@@ -1,9 +1,9 @@
 /*
- * trend.h - what the status line says: step and speed, memory of the tree, what its floor does, time to the
+ * trend.h - the text of the status line: step and speed, memory of the tree, trend of its floor, time to the
  * limit.
  *
  * tide_trend_new -> tide_trend_step() for every step, tide_trend_text() every tick -> tide_trend_free(). The
- * verdict so far comes from the recording itself as it grows, read again only as often as that takes less
+ * verdict so far comes from the growing recording, which is read again only so often that this takes less
  * than half a percent of the time. One thread.
  */
 #ifndef TIDE_TREND_H
@@ -16,13 +16,13 @@
 
 struct tide_trend;
 
-/* NULL without memory. path is borrowed. */
+/* NULL: out of memory. path is borrowed. */
 struct tide_trend *tide_trend_new(const char *path);
 void tide_trend_free(struct tide_trend *trend);
 
 void tide_trend_step(struct tide_trend *trend, int64_t t_ns, int64_t number);
 
-/* One line, escaped. t_ns: since the recording began. */
+/* Makes one line, escaped. t_ns: since the recording began. */
 void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *view, int64_t t_ns, char *out,
                      size_t size);
 
