@@ -59,7 +59,7 @@ static struct tide_cell *cell_at(const struct tide_cells *cells, int row, int co
     return &cells->cells[(size_t)row * (size_t)cells->columns + (size_t)column];
 }
 
-/* Overwriting one half of a wide rune leaves a blank in the other half. */
+/* Blanks the other half of a wide rune, one half of which is about to be overwritten. */
 static void split_wide(struct tide_cells *cells, int row, int column)
 {
     struct tide_cell *cell = cell_at(cells, row, column);
@@ -146,7 +146,7 @@ void tide_cells_right(struct tide_cells *cells, int row, int column, int width, 
     tide_cells_text(cells, row, column + skip, width - skip, style, text);
 }
 
-/* Bytes of the next line of text: up to the last space that fits, or as much as fits where there is none. */
+/* Returns the bytes of the next line: up to the last space that fits, or as much as fits if there is none. */
 static size_t line_bytes(const char *text, int width)
 {
     size_t len = strcspn(text, "\n");

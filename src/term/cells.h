@@ -1,13 +1,13 @@
 /*
- * cells.h - a screen as an array of cells: what the terminal view is drawn into.
+ * cells.h - a screen as an array of cells, into which the terminal view is drawn.
  *
  * tide_cells_init -> tide_cells_resize/_clear -> draw -> copy to a terminal, or tide_cells_dump() ->
  * _release. Drawing outside the array is clipped, never an error, so that panes need not know how small the
  * screen is.
  *
  * Nothing that could move a cursor can be stored: control characters become '?', and so does everything
- * beyond ASCII when `ascii` is set. Untrusted text must still go through tide_text_escape first, so that
- * it reads well. A wide rune takes two cells, the second with columns 0; a combining one is left out.
+ * beyond ASCII when `ascii` is set. Untrusted text must still go through tide_text_escape first, to be
+ * readable. A wide rune takes two cells, the second with columns 0; a combining rune is dropped.
  */
 #ifndef TIDE_CELLS_H
 #define TIDE_CELLS_H
@@ -50,25 +50,25 @@ struct tide_cells {
 void tide_cells_init(struct tide_cells *cells, bool ascii);
 void tide_cells_release(struct tide_cells *cells);
 
-/* Also clears. Sizes are cut to 1..TIDE_CELLS_*. -1: no memory, and the old size stays. */
+/* Also clears. Sizes are clamped to 1..TIDE_CELLS_*. -1: out of memory; the size is unchanged. */
 int tide_cells_resize(struct tide_cells *cells, int columns, int rows);
 void tide_cells_clear(struct tide_cells *cells);
 
-/* One rune of one column. */
+/* Draws one rune of one column. */
 void tide_cells_rune(struct tide_cells *cells, int row, int column, enum tide_style style, uint32_t rune);
 
-/* Text in at most `width` columns; what does not fit ends in "..". Returns the columns used. */
+/* Draws text in at most `width` columns; text that does not fit ends in "..". Returns the columns used. */
 int tide_cells_text(struct tide_cells *cells, int row, int column, int width, enum tide_style style,
                     const char *text);
 int tide_cells_format(struct tide_cells *cells, int row, int column, int width, enum tide_style style,
                       const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* The same, ending at the right end of the field. */
+/* The same, aligned to the right end of the field. */
 void tide_cells_right(struct tide_cells *cells, int row, int column, int width, enum tide_style style,
                       const char *text);
 
-/* Breaks text at spaces into at most `lines` lines of `width`, all but the first indented by `hang`; returns
- * how many were used. */
+/* Wraps text at spaces into at most `lines` lines of `width`, all but the first indented by `hang`. Returns
+ * the number of lines used. */
 int tide_cells_wrap(struct tide_cells *cells, int row, int column, int width, int lines, int hang,
                     enum tide_style style, const char *text);
 
@@ -76,7 +76,7 @@ int tide_cells_wrap(struct tide_cells *cells, int row, int column, int width, in
 void tide_cells_paint(struct tide_cells *cells, int row, int column, int width, enum tide_style style);
 void tide_cells_blank(struct tide_cells *cells, int row, int rows);
 
-/* As plain text, without the spaces at line ends. */
+/* Writes plain text, without the spaces at line ends. */
 void tide_cells_dump(const struct tide_cells *cells, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * keys.h - keys that are not characters, with numbers above those of all characters.
+ * keys.h - keys that are not characters, numbered above all characters.
  */
 #ifndef TIDE_KEYS_H
 #define TIDE_KEYS_H

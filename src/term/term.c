@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#undef columns /* <term.h> takes this word for a macro */
+#undef columns /* <term.h> defines these words as macros */
 #undef lines
 
 enum { RESTORE_BYTES = 512, STACK_BYTES = 32768 };
@@ -31,23 +31,23 @@ struct tide_term {
     SCREEN *screen;
     struct sigaction old_actions[NSIG];
     sigset_t old_mask, wait_mask;
-    int kept_stderr; /* where stderr went before */
+    int kept_stderr; /* a copy of the real stderr */
     int columns, rows;
     bool colour;
     int click_row, click_column; /* of the last TIDE_TERM_CLICK */
     short pairs[TIDE_STYLES];
 };
 
-/* What signal handlers need. Only one terminal is open at a time. */
+/* State for signal handlers. Only one terminal is open at a time. */
 static struct {
     volatile sig_atomic_t open;
-    volatile sig_atomic_t came[NSIG]; /* calm signals that are not dealt with yet */
+    volatile sig_atomic_t came[NSIG]; /* calm signals that are not handled yet */
     struct termios modes;
-    char restore[RESTORE_BYTES]; /* bytes that leave the screen as it was found */
+    char restore[RESTORE_BYTES]; /* bytes that restore the screen */
     size_t restore_len;
-    int messages;    /* memory file behind stderr, -1: none */
-    int real_stderr; /* -1: stderr is what it was */
-    pid_t keeper;    /* the process that brings the terminal back when this one is killed; 0: none */
+    int messages;    /* memory file in place of stderr; -1: none */
+    int real_stderr; /* -1: stderr was not replaced */
+    pid_t keeper;    /* the process that restores the terminal when this one is killed; 0: none */
     int hold;        /* our end of its socket */
 } guard = {.messages = -1, .real_stderr = -1};
 
@@ -58,7 +58,7 @@ static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SI
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* How each style looks: its attribute, and its colour where there is colour. */
+/* How each style looks: its attribute, and its colour if there is colour. */
 static const struct look {
     short colour, colour256; /* -1: the terminal's own */
     attr_t attribute;
@@ -83,7 +83,7 @@ bool tide_term_unicode(void)
     return !strcmp(nl_langinfo(CODESET), "UTF-8");
 }
 
-/* Everything that stderr collected, to where it should have gone. Safe in a signal handler. */
+/* Writes the kept messages to the real stderr. Safe in a signal handler. */
 static void flush_messages(void)
 {
     char chunk[1024];
@@ -98,7 +98,7 @@ static void flush_messages(void)
     }
 }
 
-/* The terminal as it was found, from wherever that is needed. Safe in a signal handler. */
+/* Restores the terminal. Safe in a signal handler. */
 static void rescue(void)
 {
     ssize_t ignored = write(STDOUT_FILENO, guard.restore, guard.restore_len);
@@ -111,8 +111,8 @@ static void rescue(void)
 
 enum { ARMED = 'a', DISARMED = 'd' };
 
-/* All signals are blocked: SIGTTOU among them, so that the modes may be set from the background. In a group
- * of its own, so that what kills the view's group leaves it alive; and not called tidemark. */
+/* All signals are blocked, including SIGTTOU, so that the keeper may set the modes from the background. It
+ * has a group of its own, to survive what kills the view's group, and is not called tidemark. */
 static _Noreturn void keep(int end)
 {
     sigset_t all;
@@ -129,7 +129,7 @@ static _Noreturn void keep(int end)
     _exit(0);
 }
 
-/* Without one (no process to be had) the view works all the same. */
+/* If no process can be started, the view works without a keeper. */
 static void start_keeper(void)
 {
     int ends[2];
@@ -147,13 +147,13 @@ static void start_keeper(void)
         close(ends[1]);
 }
 
-/* Whenever the terminal is taken (armed) or given back. Safe in a signal handler. */
+/* Tells the keeper that the terminal is taken (armed) or given back. Safe in a signal handler. */
 static void arm_keeper(bool armed)
 {
     char word = armed ? ARMED : DISARMED;
     if (!guard.keeper)
         return;
-    ssize_t ignored = send(guard.hold, &word, 1, MSG_NOSIGNAL); /* one that is gone keeps nothing */
+    ssize_t ignored = send(guard.hold, &word, 1, MSG_NOSIGNAL); /* fails if the keeper is gone */
     (void)ignored;
 }
 
@@ -185,7 +185,7 @@ static void on_calm(int signal_number)
     guard.came[signal_number] = 1;
 }
 
-/* Calm signals are blocked except while waiting, so that none is missed between a look and a wait. */
+/* Calm signals are blocked except while waiting, so that none is missed between a check and a wait. */
 static void install_handlers(struct tide_term *term)
 {
     struct sigaction calm = {.sa_handler = on_calm};
@@ -218,7 +218,7 @@ static void remove_handlers(struct tide_term *term)
 
 static void restore_also(const char *text)
 {
-    /* Paddings "$<5>" are for terminals that nobody has any more; leave them out. */
+    /* Skips paddings such as "$<5>": no terminal needs them any more. */
     for (; *text && guard.restore_len < RESTORE_BYTES; text++) {
         if (text[0] == '$' && text[1] == '<' && strchr(text, '>'))
             text = strchr(text, '>');
@@ -227,7 +227,7 @@ static void restore_also(const char *text)
     }
 }
 
-/* The bytes that a handler writes: attributes off, cursor shown, keypad off, the other screen back. */
+/* Collects the bytes that a handler writes: attributes off, cursor shown, keypad off, main screen back. */
 static void prepare_restore(void)
 {
     static char *const names[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
@@ -245,7 +245,7 @@ static void keep_stderr(struct tide_term *term)
     guard.real_stderr = -1;
     term->kept_stderr = -1;
     if (guard.messages < 0 || !isatty(STDERR_FILENO))
-        return; /* a stderr that goes elsewhere disturbs nothing */
+        return; /* a redirected stderr disturbs nothing */
     term->kept_stderr = dup(STDERR_FILENO);
     if (term->kept_stderr < 0 || dup2(guard.messages, STDERR_FILENO) < 0)
         return;
@@ -316,7 +316,7 @@ int tide_term_check(const char *who, struct tide_err *err)
     return 0;
 }
 
-/* Terminals that do not change their arrow keys when asked to, and those with shifted ones. */
+/* For terminals that do not switch their arrow keys on request, and those with shifted ones. */
 static void know_more_keys(void)
 {
     static const struct {
@@ -370,7 +370,7 @@ int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err
     return 0;
 }
 
-/* No capability turns a mouse off; these are what terminals with a mouse know, and curses itself writes. */
+/* No capability turns a mouse off; terminals with a mouse know these bytes, which curses itself writes. */
 void tide_term_mouse(struct tide_term *term)
 {
     (void)term;
@@ -405,7 +405,7 @@ void tide_term_size(const struct tide_term *term, int *ret_columns, int *ret_row
     *ret_rows = term->rows;
 }
 
-/* A rune that the C library measures otherwise than we do would shift the rest of its line. */
+/* Replaces a rune whose width the C library sees differently: it would shift the rest of its line. */
 static wchar_t agreed(const struct tide_cell *cell)
 {
     return wcwidth((wchar_t)cell->rune) == cell->columns ? (wchar_t)cell->rune : L'?';
@@ -436,7 +436,7 @@ void tide_term_redraw(struct tide_term *term)
     clearok(stdscr, TRUE);
 }
 
-/* Ctrl-Z: gives the terminal back, stops as everybody does, and takes it again on `fg`. */
+/* Ctrl-Z: gives the terminal back, stops, and takes it again on `fg`. */
 static void stop_here(struct tide_term *term)
 {
     struct sigaction calm = {.sa_handler = on_calm}, plain = {.sa_handler = SIG_DFL};
@@ -457,7 +457,7 @@ static void stop_here(struct tide_term *term)
     clearok(stdscr, TRUE);
 }
 
-/* A flag that a handler set, as an event. */
+/* Turns a flag set by a handler into an event. */
 static bool take_signal(struct tide_term *term, enum tide_term_event *ret_event, int *ret_key)
 {
     if (guard.came[SIGTERM] || guard.came[SIGHUP]) {
