@@ -1,10 +1,10 @@
 /*
  * chrome_trace.c - trace events in JSON, for Perfetto and chrome://tracing: memory as counters of each
- * process, phases as stretches, steps and epochs as instants.
+ * process, phases as slices, steps and epochs as instants.
  *
- * Times are microseconds since the recording began. A process has the PID it had, so that the trace can be
- * laid over another one of the same run; a PID that was used twice gets another number the second time. Each
- * phase has a track (thread) of its own: phases may overlap, stretches on one track may not.
+ * Times are microseconds since the recording began. Processes keep their PIDs, so that the trace can be laid
+ * over another one of the same run; a PID that was reused gets a different number the second time. Each phase
+ * has a track (thread) of its own, because phases may overlap and slices of one track may not.
  */
 #include "show/export/export.h"
 #include "assess/phases.h"
@@ -18,7 +18,7 @@
 
 enum {
     TREE_PID = 0,
-    SECOND_USE = 1 << 24 /* above what Linux uses */,
+    SECOND_USE = 1 << 24 /* above all PIDs of Linux */,
     MAIN_TRACK = 0,
     MOST_PROCESSES = 1 << 24,
 };
@@ -27,7 +27,7 @@ struct trace {
     const struct tide_export *e;
     const struct tide_history *h;
     struct tide_json json;
-    int64_t *pids; /* by process id - 1, as the trace calls them */
+    int64_t *pids; /* by process id - 1: the PID in the trace */
     bool full;     /* out of memory: something is missing */
 };
 
@@ -119,7 +119,7 @@ static void put_memory(struct trace *t)
     }
 }
 
-/* What the program's allocator keeps and nobody holds, where the hook asked it. */
+/* Writes what the allocator keeps free, where the hook asked it. */
 static void put_kept(struct trace *t)
 {
     for (size_t i = 0; i < t->h->process_count; i++) {
@@ -142,7 +142,7 @@ static void put_gpus(struct trace *t)
     }
 }
 
-/* A phase begins or ends on its track. */
+/* Writes the begin or the end of a phase on its track. */
 static void put_phase(struct trace *t, const struct tide_phase *phase, bool begins)
 {
     char name[160], text[200];
@@ -172,7 +172,7 @@ static void put_mark(struct trace *t, const struct tide_history_mark *m)
     }
 }
 
-/* In the order of the marks: an end that ends nothing is none. */
+/* Writes events in the order of the marks, without ends that end nothing. */
 static int put_marks(struct trace *t, struct tide_err *err)
 {
     struct tide_phases phases;
@@ -196,7 +196,7 @@ static int put_marks(struct trace *t, struct tide_err *err)
     return 0;
 }
 
-/* Sites by process, and within one, memory of a device behind the rest. */
+/* Orders sites by process; within a process, device memory comes last. */
 static int by_process(const void *a, const void *b)
 {
     const struct tide_history_site *left = *(const struct tide_history_site *const *)a,
@@ -206,7 +206,7 @@ static int by_process(const void *a, const void *b)
     return tide_export_same_owner(left, right) ? 0 : tide_site_is_on_device(left) ? 1 : -1;
 }
 
-/* Live bytes of each owner, all sites together, wherever they changed. */
+/* Writes the live bytes of each owner (the sum over its sites) wherever they changed. */
 static int put_heaps(struct trace *t, struct tide_err *err)
 {
     size_t ticks = t->h->tick_count, count = t->h->site_count;

@@ -1,7 +1,7 @@
 /*
- * collapsed.c - one line a stack: "owner;outermost;...;innermost BYTES", as flame graph tools read it.
+ * collapsed.c - one line per stack: "owner;outermost;...;innermost BYTES", as flame graph tools read it.
  *
- * Frames are told apart by semicolons, for which the format has no escape: one within a name becomes a colon.
+ * Semicolons separate frames, and the format has no escape for them: one within a name becomes a colon.
  */
 #include "show/export/export.h"
 

@@ -1,5 +1,5 @@
 /*
- * csv.c - rows in long form: a row per process and look, per change of a call site, or per mark.
+ * csv.c - one row per process and look, per change of a call site, or per mark.
  */
 #include "show/export/export.h"
 #include "assess/stacks.h"

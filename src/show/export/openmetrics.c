@@ -1,13 +1,12 @@
 /*
- * openmetrics.c - the run as it was when last seen, as OpenMetrics text: what Prometheus and tools like it
- * read.
+ * openmetrics.c - the state of the run when last seen, as OpenMetrics text for Prometheus and similar tools.
  *
- * Only gauges are used, which mean the same in the older text format: the textfile collector and promtool
- * read that one, and take what is new in OpenMetrics for comments or for errors.
+ * It uses only gauges, which mean the same in the older text format. The textfile collector and promtool read
+ * that format, and treat what is new in OpenMetrics as comments or errors.
  *
  * "Last seen" is the last look at which a process lived. Every family comes once, with its type, unit and
- * help, and the samples of a family are told apart by the process's number in the recording, since names and
- * even PIDs may repeat.
+ * help. The label that tells the samples of a family apart is the process's number in the recording, because
+ * names and even PIDs may repeat.
  */
 #include "show/export/export.h"
 #include "assess/stacks.h"
@@ -24,9 +23,9 @@ enum { SITES_MOST = 100, LABEL = 256, GPU_ROWS_MOST = 4096 };
 struct metrics {
     const struct tide_export *e;
     const struct tide_history *h;
-    const struct tide_tick *last; /* the look at that moment */
+    const struct tide_tick *last; /* the look at the chosen moment */
     FILE *out;
-    const char *gap; /* before the next label of a sample */
+    const char *gap; /* written before the next label */
     bool full;       /* out of memory: something is missing */
 };
 
@@ -40,14 +39,14 @@ static void family(struct metrics *m, const char *name, const char *unit, const 
     fprintf(m->out, "# HELP %s %s\n", name, help);
 }
 
-/* A sample: its name, labels, and then the value. */
+/* Begins a sample: its name, then labels, then the value. */
 static void sample(struct metrics *m, const char *name)
 {
     fputs(name, m->out);
     m->gap = "{";
 }
 
-/* name="value": backslash, quote and line feed are escaped; the rest of what could do harm before that. */
+/* name="value": backslash and quote are escaped here; tide_text_shown() has escaped control characters. */
 static void label(struct metrics *m, const char *name, const char *value)
 {
     char safe[LABEL];
@@ -214,7 +213,7 @@ static void put_verdict(struct metrics *m)
 
 /* --- devices and call sites ----------------------------------------------------------------------------- */
 
-/* The last row of each device and process, of those that live. */
+/* Writes the last row of each device and live process. */
 static void put_gpus(struct metrics *m)
 {
     const struct tide_history *h = m->h;
@@ -265,7 +264,7 @@ static void put_heaps(struct metrics *m)
     }
 }
 
-/* What each allocator keeps and nobody holds, where the hook asked it. */
+/* Writes what each allocator keeps free, where the hook asked it. */
 static void put_kept(struct metrics *m)
 {
     bool any = false;

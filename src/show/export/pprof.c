@@ -1,11 +1,11 @@
 /*
- * pprof.c - a heap profile in pprof's format (profile.proto), compressed: for `go tool pprof`, and for
- * what else reads such files.
+ * pprof.c - a compressed heap profile in pprof's format (profile.proto), for `go tool pprof` and other
+ * readers.
  *
- * The sample types are those of a heap profile of Go: objects and bytes allocated, objects and bytes in use,
- * the last by default. A Location is an address of a module and has a Line for each function that was inlined
- * there, the innermost first; a line of Python is a Location without a module. Modules are laid out one
- * behind another, since the addresses of a recording are each module's own.
+ * The sample types are those of Go's heap profiles: objects and bytes allocated, objects and bytes in use;
+ * bytes in use is the default. A Location is an address in a module and has a Line for each function that was
+ * inlined there, innermost first; a line of Python is a Location without a module. Modules get consecutive
+ * address ranges, because the addresses in a recording are relative to each module.
  */
 #include "show/export/export.h"
 #include "assess/stacks.h"
@@ -18,14 +18,13 @@ enum {
     MOST_ENTRIES = 1 << 22,
     PAGE = 4096,
     FIRST_ADDRESS = 1 << 20,
-    DEPTH_MOST = 4096, /* frames of a stack, as a history has them */
+    DEPTH_MOST = 4096, /* most frames of a stack in a history */
 };
 
 static const size_t PART_MOST = (size_t)1 << 30;
-static const int64_t MODULE_MOST = (int64_t)1
-                                   << 40; /* bytes; what lies behind that in a module is put at its end */
+static const int64_t MODULE_MOST = (int64_t)1 << 40; /* bytes; addresses beyond that are put at its end */
 
-/* Fields of the messages, as profile.proto numbers them. */
+/* Field numbers of the messages in profile.proto. */
 enum {
     PROFILE_SAMPLE_TYPE = 1,
     PROFILE_SAMPLE,
@@ -53,28 +52,28 @@ enum {
     FUNCTION_ID = 1,
     FUNCTION_NAME,
     FUNCTION_FILE = 4
-}; /* no system_name: pprof would shorten "<module>" to nothing */
+}; /* no system_name: pprof would shorten "<module>" to an empty name */
 
 struct module {
     const char *path;
-    int64_t end;   /* behind the last address that is used */
-    int64_t start; /* where it is laid */
+    int64_t end;   /* after the last address that is used */
+    int64_t start; /* first address in the profile */
     bool functions, files, inlined;
 };
 
 struct profile {
     const struct tide_export *e;
     const struct tide_history *h;
-    struct tide_buf strings, functions, locations, samples; /* fields of the profile, one after another */
-    struct tide_buf message, inner;                         /* one that is being made */
+    struct tide_buf strings, functions, locations, samples; /* encoded fields of the profile */
+    struct tide_buf message, inner;                         /* scratch for one message */
     struct tide_map string_of, function_of, location_of, module_of;
     uint64_t string_count, function_count, location_count;
     struct module *modules;
     size_t module_count;
-    bool full; /* a table is, or the memory */
+    bool full; /* a table or the memory is full */
 };
 
-/* A message of numbers, each {field, value}. */
+/* Writes a message of numbers, each {field, value}. */
 #define PUT_NUMBERS(p, out, field, ...)                                                                      \
     put_numbers(p, out, field, (const uint64_t[][2]){__VA_ARGS__},                                           \
                 sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
@@ -90,7 +89,7 @@ static void put_numbers(struct profile *p, struct tide_buf *out, unsigned field,
 
 /* --- tables -------------------------------------------------------------------------------------------- */
 
-/* The number under a key, or the next one; *ret_new says which. */
+/* Returns the number of a key; a new key gets the next number and sets *ret_new. */
 static uint64_t number_of(struct profile *p, struct tide_map *map, uint64_t key, uint64_t *count,
                           bool *ret_new)
 {
@@ -106,7 +105,7 @@ static uint64_t number_of(struct profile *p, struct tide_map *map, uint64_t key,
     return (*count)++;
 }
 
-/* Index of a text in the table of strings; 0 is "". */
+/* Returns the index of a text in the table of strings; 0 is "". */
 static uint64_t string(struct profile *p, const char *text)
 {
     char safe[TIDE_EXPORT_TEXT];
@@ -139,7 +138,7 @@ static uint64_t function(struct profile *p, const struct tide_frame *f)
 
 /* --- modules ------------------------------------------------------------------------------------------- */
 
-/* NULL: the frame has none. */
+/* Returns the frame's module; NULL: it has none. */
 static struct module *module_of(struct profile *p, const struct tide_frame *f)
 {
     uint64_t count = p->module_count;
@@ -159,7 +158,7 @@ static int64_t address_in(const struct tide_frame *f)
     return f->offset < 0 ? 0 : f->offset < MODULE_MOST ? f->offset : MODULE_MOST - 1;
 }
 
-/* The first is the main program: what the outermost frame of the first stack is in. */
+/* The first module is the main program: that of the outermost frame of the first stack. */
 static int lay_modules(struct profile *p, struct tide_err *err)
 {
     p->modules = tide_arena_take(p->e->arena, p->h->frame_count + 1, sizeof *p->modules);
@@ -200,8 +199,8 @@ static void put_mappings(struct profile *p, struct tide_buf *out)
 
 /* --- samples ------------------------------------------------------------------------------------------- */
 
-/* One address: the frames from frames[0], each inlined into the next, to the one that is not. Of none: where
- * small sites are. */
+/* Returns the location of one address: frames[0] is inlined into the next, and so on; the last is not
+ * inlined. count 0: the location of small sites. */
 static uint64_t location(struct profile *p, const int32_t *frames, size_t count)
 {
     static const struct tide_frame small = {.function = TIDE_EXPORT_SMALL, .file = "", .module = ""};
@@ -274,7 +273,7 @@ static void put_type(struct profile *p, struct tide_buf *out, unsigned field, co
     PUT_NUMBERS(p, out, field, {TYPE_TYPE, numbers[0]}, {TYPE_UNIT, numbers[1]});
 }
 
-/* Everything that there is once. */
+/* Writes the fields that occur once. */
 static void put_head(struct profile *p, struct tide_buf *out)
 {
     bool growth = p->e->options.growth;

@@ -10,7 +10,7 @@ static void print_owner(FILE *out, const char *name, int64_t bytes, int64_t *sum
     fprintf(out, "  %-16s %12s %12s\n", name, TIDE_SIZE((double)bytes), TIDE_SIZE((double)*sum));
 }
 
-/* The owners at the peak step by step up to the plan, then what was seen beyond it. */
+/* Prints the owners at the peak with running sums up to the plan, then the bytes beyond the plan. */
 static void print_waterfall(const struct tide_job *job, const struct tide_forecast *f,
                             const struct tide_against *seen, bool device, FILE *out)
 {

@@ -1,5 +1,5 @@
 /*
- * against_text.h - a recording beside a plan, as text and as the document "tidemark.against/1".
+ * against_text.h - a recording compared with a plan, as text and as the JSON document "tidemark.against/1".
  */
 #ifndef TIDE_AGAINST_TEXT_H
 #define TIDE_AGAINST_TEXT_H

@@ -1,5 +1,5 @@
 /*
- * blame_text.c - how culprits are said: lines for a person, and the document "tidemark.blame/1".
+ * blame_text.c - culprits as text, and as the document "tidemark.blame/1".
  */
 #include "show/text/blame_text.h"
 #include "base/buf.h"
@@ -10,11 +10,11 @@
 
 #include <math.h>
 
-enum { TEXT = 512, FEW_SAMPLES = 64 /* less than that is said: 12 % of noise and more */ };
+enum { TEXT = 512, FEW_SAMPLES = 64 /* fewer are reported: they have 12 % of noise and more */ };
 
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
-    if (c->factor > 0) { /* what it frees are its own smaller selves */
+    if (c->factor > 0) { /* it frees only its own smaller predecessors */
         tide_buf_format(b, "%.3g block%s of %s, %.3g times as large whenever full, never freed", c->blocks,
                         c->blocks == 1 ? "" : "s", TIDE_SIZE(c->live_bytes / fmax(c->blocks, 1)), c->factor);
         return;
@@ -37,7 +37,7 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
         tide_buf_format(b, " (%.0f sample%s)", c->samples, c->samples < 1.5 ? "" : "s");
 }
 
-/* Whether the order is by a change, rather than by what is live. */
+/* True if culprits are ranked by a change rather than by live bytes. */
 static bool is_change(const struct tide_blame *blame)
 {
     return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_RISE;
@@ -70,7 +70,7 @@ void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, c
         tide_buf_format(b, "%s%s", jumps ? "at once" : "too early to tell", where);
 }
 
-static const double ALL_OF_IT = 0.8; /* a place with this part of the bytes is where they come from */
+static const double ALL_OF_IT = 0.8; /* a site with this share counts as the source of the bytes */
 
 /* --- what is healthy ------------------------------------------------------------------------------------ */
 
@@ -122,7 +122,7 @@ void tide_healthy_print(const struct tide_blame *blame, const struct tide_histor
     tide_buf_release(&b);
 }
 
-/* The lines that callers have in common, and below them each caller with its share. */
+/* Prints the frames that all callers share, and below them each caller with its share. */
 static void print_callers(const struct tide_history *h, const struct tide_culprit *c, size_t most, FILE *out)
 {
     const struct tide_frame *own, *common[TIDE_STACK_SHOWN];
@@ -154,7 +154,7 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
     tide_buf_release(&b);
 }
 
-/* Whether it must be said whose they are. */
+/* True if the culprits belong to several processes, so that each must be named. */
 static bool are_of_several(const struct tide_blame *blame)
 {
     for (size_t i = 1; i < blame->count; i++)

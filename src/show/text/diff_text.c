@@ -1,5 +1,5 @@
 /*
- * diff_text.c - how a difference is said: the answer first, the code that accounts for it, the roles; and the
+ * diff_text.c - a difference as text (the answer first, the code that accounts for it, the roles), and as the
  * document "tidemark.diff/1".
  */
 #include "show/text/diff_text.h"
@@ -114,7 +114,7 @@ static const struct tide_history_site *site_of(const struct tide_diff_site *row,
     return row->site[*ret_side];
 }
 
-/* The innermost frame with a line, in A, of a stack that moved. */
+/* Appends where a stack that moved was in A: its innermost frame with another line. */
 static void put_moved(struct tide_buf *b, const struct tide_diff *d, const struct tide_diff_site *row)
 {
     const struct tide_frame *now[TIDE_STACK_SHOWN], *then[TIDE_STACK_SHOWN];
@@ -150,7 +150,7 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
     tide_stack_print(d->sides[side].history, site, frames, out);
 }
 
-/* Which of the two has no call sites, and what to do about it. */
+/* Prints which recording has no call sites, and what to do about it. */
 static void print_why_not(const struct tide_diff *d, FILE *out)
 {
     const struct tide_diff_side *a = &d->sides[0], *b = &d->sides[1];

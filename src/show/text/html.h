@@ -1,5 +1,5 @@
 /*
- * html.h - untrusted text, put into a page so that it is seen and never acts.
+ * html.h - writes untrusted text into a page so that it is shown and never interpreted.
  */
 #ifndef TIDE_HTML_H
 #define TIDE_HTML_H
@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Writes text for an element or a quoted attribute, between markup of ours: its own markup as entities;
- * control characters, bidirectional marks and bytes that are not UTF-8 as \xNN or \u{NNNN}. Of more than
- * `most` bytes the rest is left out and ".." stands for it; 0: all. */
+/* Writes text for an element or a quoted attribute, between our own markup `before` and `after`. Markup in
+ * the text becomes entities; control characters, bidirectional marks and bytes that are not UTF-8 become \xNN
+ * or \u{NNNN}. A text of more than `most` bytes is cut and ends in ".."; 0: never cut. */
 void tide_html_text(FILE *out, const char *before, const char *text, size_t most, const char *after);
 
 #endif

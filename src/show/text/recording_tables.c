@@ -70,7 +70,7 @@ static void each_process(struct tide_table *table, const struct tide_history *hi
     tide_table_end(table);
 }
 
-/* "  python[141495]", "    20 x compile_worker". A long name is cut, never the PID. */
+/* "python[141495]", "20 x compile_worker", indented. A long name is cut, never the PID. */
 static void name_row(const struct tide_summary_row *row, char *out, size_t size)
 {
     char name[64], pid[32] = "";
@@ -160,7 +160,7 @@ void tide_tables_marks(struct tide_table *table, const struct tide_summary *summ
         {"first", "FIRST", 9, COUNT}, {"least", "LEAST", 7, COUNT}, {"most", "MOST", 7, COUNT},
         {"last", "LAST", 9, COUNT},   {"per_s", "PER S", 7, REAL},  {NULL, NULL, 0, TEXT},
     };
-    /* A gauge is bytes; the rest are counts. Keys stay the same, so that the CSV has one header. */
+    /* Gauges are bytes, the others counts. The keys are the same, so that the CSV has one header. */
     static const struct tide_column bytes[] = {
         {"kind", "MARK", -7, TEXT},   {"name", "NAME", -16, TEXT},  {"count", "TIMES", 9, COUNT},
         {"first", "FIRST", 9, BYTES}, {"least", "LEAST", 7, BYTES}, {"most", "MOST", 7, BYTES},
@@ -183,7 +183,7 @@ void tide_tables_marks(struct tide_table *table, const struct tide_summary *summ
     tide_table_end(table);
 }
 
-/* How far "shared pages once" can be believed. */
+/* Says for how much of the tree shared pages could be counted once. */
 static void print_pss_share(struct tide_table *table, const struct tide_summary_peak *peak)
 {
     double share = peak->rss_bytes > 0 && peak->pss_known_bytes >= 0
@@ -215,7 +215,7 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
     };
 
     if (title && summary->history->tick_count == 0)
-        return; /* the kernel's number alone is not an overview */
+        return; /* the kernel's number alone makes no overview */
     tide_table_begin(table, "peaks", title, columns);
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
@@ -308,11 +308,11 @@ static int compare_uses(const void *a, const void *b)
 
     if (x->device != y->device)
         return x->device < y->device ? -1 : 1;
-    /* The device as a whole first, what could not be told last. */
+    /* The whole device (0) comes first, unknown processes (-1) last. */
     return ((uint64_t)x->process > (uint64_t)y->process) - ((uint64_t)x->process < (uint64_t)y->process);
 }
 
-/* Peak and last of each device and each process on it; caller frees. NULL: there are none, or no memory. */
+/* Returns peak and last use of each device and of each process on it; caller frees. NULL: out of memory. */
 static struct gpu_use *gpu_uses(const struct tide_history *history, size_t *ret_count)
 {
     enum { MOST = 4096 };
@@ -434,17 +434,17 @@ void tide_tables_heap(struct tide_table *table, const struct tide_summary *summa
 
 /* --- samples ------------------------------------------------------------------------------------------- */
 
-/* Which processes live at the look that is being written, and their newest samples. */
+/* The processes alive at the look that is being written, and their newest samples. */
 struct roll {
     struct tide_table *table;
     const struct tide_summary *summary;
     struct tide_sample *newest; /* by process id - 1 */
     size_t *alive;              /* indices, in order of id */
     size_t alive_count;
-    size_t tick; /* the next to be written */
+    size_t tick; /* next tick to write */
 };
 
-/* What is not known counts as nothing, unless nothing is known. */
+/* Unknown parts count as 0, unless all are unknown. */
 static int64_t rss_of(const struct tide_sample *sample)
 {
     const int64_t parts[] = {sample->anon_bytes, sample->file_bytes, sample->shmem_bytes};
@@ -489,7 +489,7 @@ static void write_look(struct roll *roll, const struct tide_tick *tick)
     roll->alive_count = kept;
 }
 
-/* Keeps the order of ids, which new processes nearly always follow by themselves. */
+/* Inserts in order of id. New processes nearly always come in that order. */
 static void add_alive(struct roll *roll, size_t process)
 {
     size_t at = roll->alive_count++;

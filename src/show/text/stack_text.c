@@ -8,7 +8,7 @@ enum { TEXT = 512 };
 
 #define INDENT "              "
 
-/* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
+/* Returns a Python package's file by its path in the package ("torch/nn/functional.py"), others by name. */
 static const char *short_path(const char *path)
 {
     static const char *const roots[] = {"/site-packages/", "/dist-packages/", NULL};
@@ -23,8 +23,8 @@ static const char *short_path(const char *path)
 }
 
 /*
- * A C++ function by its name: without its parameters, and without template arguments that are longer than a
- * word. Operators keep everything: their names have brackets of their own.
+ * Shortens a C++ function to its name: without parameters, and without template arguments longer than a word.
+ * Operators stay as they are, because their names have brackets of their own.
  */
 static void bare_name(const char *function, char *out, size_t size)
 {

@@ -12,7 +12,7 @@
 
 enum { CELL_TEXT = 4096, PAGE_TEXT = 320 };
 
-/* "4.1 GiB" as "4.1Gi", which can be typed where a size is asked for. Returns out. */
+/* Formats "4.1 GiB" as "4.1Gi", which options that take a size accept. Returns out. */
 static char *size_text(double bytes, char out[static TIDE_UNITS_TEXT])
 {
     tide_size_text(bytes, out);
@@ -23,7 +23,7 @@ static char *size_text(double bytes, char out[static TIDE_UNITS_TEXT])
     return out;
 }
 
-/* Writes text in |width| columns, cut or padded; the last column of a row is not padded, and one of width -1
+/* Writes text in |width| columns, cut or padded. The last column of a row is not padded; one of width -1 is
  * not cut. */
 static void put_padded(FILE *out, const char *text, int width, int last)
 {
@@ -149,7 +149,7 @@ static void row_json(struct tide_table *table, const union tide_cell *cells)
     tide_json_end(table->json);
 }
 
-/* A heading of a page is a word, not a shout: "PEAK OF" as "Peak of"; names of counters stay as they are. */
+/* Writes a heading for a page: "PEAK OF" as "Peak of"; names of counters stay in capitals. */
 static void put_label(FILE *out, const char *label)
 {
     bool name =

@@ -11,7 +11,7 @@ enum { SENTENCE = 1024 };
 
 const char *const tide_subject_names[] = {"process", "role", "tree", "gpu", "gauge", "column"};
 
-/* What is a step or a second, by the axis. */
+/* Writes x as a step or as a second, depending on the axis. */
 static void json_place(struct tide_json *json, const char *step, const char *second, bool steps, double x)
 {
     tide_json_real(json, step, steps ? x : NAN);

@@ -1,5 +1,5 @@
 /*
- * verdict_text.c - how an assessment is said: the sentence, the evidence under it, the short line.
+ * verdict_text.c - an assessment in words: the sentence, the evidence under it, the short line.
  */
 #include "show/text/verdict_text.h"
 #include "base/buf.h"
@@ -13,7 +13,7 @@
 enum {
     LINE = 512,
     PLACE_TEXT = 64,
-    ARENAS_FROM = 4 /* threads from which on the number of arenas is worth a word */
+    ARENAS_FROM = 4 /* from this many threads on, mention MALLOC_ARENA_MAX */
 };
 
 static const char *per(const struct tide_judged *j)
@@ -21,7 +21,7 @@ static const char *per(const struct tide_judged *j)
     return j->x_is_steps ? "step" : "second";
 }
 
-/* Of one expression, until the end of its block. */
+/* The text is valid until the end of the enclosing block. */
 #define PLACE(j, x)        place_text(j, x, (char[PLACE_TEXT]){0})
 #define STRETCH(j, length) stretch_text(j, length, (char[PLACE_TEXT]){0})
 
@@ -47,7 +47,7 @@ static char *stretch_text(const struct tide_judged *j, double length, char out[s
     return out;
 }
 
-/* "208 KiB per step (95 % interval 201..214)": the three in one unit, with as many digits as tell the ends
+/* "208 KiB per step (95 % interval 201..214)": all three in one unit, with enough digits to tell the ends
  * apart. */
 static void put_rate(struct tide_buf *b, const struct tide_judged *j)
 {
@@ -62,7 +62,7 @@ static void put_rate(struct tide_buf *b, const struct tide_judged *j)
                     digits, low, digits, high);
 }
 
-/* "+33 MiB over 4,000 steps", or "since step 360"; a jump beside a leak is said by itself. */
+/* "+33 MiB over 4,000 steps", or "since step 360"; without a jump, which is named separately. */
 static void put_growth(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
@@ -99,7 +99,7 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     put_rate(b, j);
     if (v->shape == TIDE_SHAPE_ACCELERATING)
         tide_buf_text(b, ", and faster all the time: this is the rate of the last third");
-    if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) /* whose stairs are samples */
+    if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) /* stairs inside come from sampling */
         tide_buf_format(b, ", in %zu jumps about %s apart%s", v->stairs, STRETCH(j, v->stair_period),
                         with[v->stairs_at]);
     if (isfinite(v->jump_x)) {
@@ -113,7 +113,7 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
                         TIDE_SIZE(v->floor_last));
 }
 
-/* Of a run that has ended nothing more is to come. */
+/* Returns `then` for a run that has ended, otherwise `now`. */
 static const char *would(const struct tide_assessment *a, const char *now, const char *then)
 {
     return a->has_ended ? then : now;
@@ -223,11 +223,11 @@ static void put_jump(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_text(b, ", level before and after");
 }
 
-/* What the floor did: the middle of the sentence and the first line of evidence. */
+/* Says what the floor did: the middle of the sentence and the first line of evidence. */
 static void put_floor(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     enum tide_verdict_kind kind = j->verdict.kind;
-    if (kind == TIDE_RETENTION) /* said as what it looks like from outside */
+    if (kind == TIDE_RETENTION) /* described by its shape */
         kind = tide_verdict_grows(&j->verdict)             ? TIDE_LEAK
                : j->verdict.shape == TIDE_SHAPE_SATURATING ? TIDE_PLATEAU
                                                            : TIDE_JUMP;
@@ -256,7 +256,7 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_retention *r = &j->retention;
     if (r->freed_again) {
-        const double most = 0.5; /* of the steps, or of the looks */
+        const double most = 0.5; /* share of the steps or of the looks */
         bool often = r->crest_share > most;
         tide_buf_format(b, "what the program holds%s rises %s and is freed again: up to %s",
                         j->subject == TIDE_SUBJECT_GPU ? " on the GPU" : "",
@@ -270,7 +270,7 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
         return;
     }
     if (!r->live_is_flat) {
-        const double known = 20; /* percent: a share that is known worse has its interval beside it */
+        const double known = 20; /* percent: a share with a wider interval is printed with it */
         double growth = j->verdict.growth_bytes, length = j->verdict.x_last - j->verdict.start_x;
         double low = fmax(100 * r->live_low * length / growth, 0),
                high = fmin(100 * r->live_high * length / growth, 100);
@@ -317,7 +317,7 @@ static void put_kept(struct tide_buf *b, const struct tide_judged *j)
     tide_buf_text(b, TIDE_SIZE(k->trim_high));
 }
 
-/* What to do about it, in the order of what it costs the user. */
+/* Suggests remedies, the cheapest first. */
 static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
 {
     const char *trim = j->python ? "ctypes.CDLL(None).malloc_trim(0)" : "malloc_trim(0)";
@@ -351,7 +351,7 @@ static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
                         j->kept.threads);
 }
 
-/* What is live is said where it does not explain what memory did. */
+/* True if the live bytes are worth a line: they do not explain what memory did. */
 static bool is_live_said(const struct tide_judged *j)
 {
     const double explains = 0.8;
@@ -396,8 +396,7 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     tide_buf_text(b, typed ? tide_typed_size_text(limit, text) : tide_size_text(limit, text));
     if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
         tide_buf_format(b, " (%s)", a->limit_name);
-    bool sooner =
-        v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast goes on at the rate of the last third */
+    bool sooner = v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast uses the rate of the last third */
     bool reached = v->limit_x <= v->x_last;
     tide_buf_text(b, reached  ? would(a, " is reached now, ", " was reached at ")
                      : sooner ? would(a, " is reached before ", " would have been reached before ")
@@ -449,7 +448,7 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     take_text(&b, out, size);
 }
 
-/* Why the axis is time, and what would give steps. */
+/* Says why the axis is time, and how to provide steps. */
 static void put_steps(struct tide_buf *b, const struct tide_assessment *a)
 {
     if (a->steps_in_bursts)
@@ -516,7 +515,7 @@ void tide_assessment_headline(const struct tide_assessment *a, char *out, size_t
     take_text(&b, out, size);
 }
 
-/* Hands on what was said, if anything was. */
+/* Passes the text on as a line of evidence, if there is any. */
 static void hand_on(struct tide_buf *b, const char *label, tide_evidence_put *put, void *context)
 {
     if (b->len)
@@ -524,7 +523,7 @@ static void hand_on(struct tide_buf *b, const char *label, tide_evidence_put *pu
     tide_buf_clear(b);
 }
 
-/* What is held, kept, and can be done about it. */
+/* Says what the program holds, what the allocator keeps, and what can be done about it. */
 static void tell_live(struct tide_buf *b, const struct tide_judged *j, tide_evidence_put *put, void *context)
 {
     const struct tide_retention *r = &j->retention;
