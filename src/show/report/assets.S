@@ -1,6 +1,6 @@
 /*
- * assets.S - the script, the style and the charting library of the page, as they are, with the hashes that
- * the page's security policy names them by. The Makefile puts them where .incbin finds them.
+ * assets.S - the script, the style and the charting library of the page, unchanged, with the hashes by which
+ * the page's security policy admits them. The Makefile puts the files where .incbin finds them.
  */
     .macro asset name, file
     .global tide_asset_\name

@@ -1,6 +1,6 @@
 /*
- * page.c - a page from end to end: its head with the policy, the order of its parts, the data for the
- * script in what room is left, the script itself.
+ * page.c - a whole page: its head with the policy, its parts in order, the data for the script in the room
+ * that is left, and the script itself.
  */
 #include "show/report/page.h"
 #include "show/report/svg.h"
@@ -10,20 +10,20 @@
 #include <stdlib.h>
 
 enum {
-    SITES_MOST = 4096, /* with a stack of their own, where there is room */
+    SITES_MOST = 4096, /* most sites with a stack of their own */
     CULPRITS = 64,
-    SITES_AT_PEAK = 1000,    /* they are added up by line */
-    ROOM_LEAST = 4096,       /* for what holds the pieces together, and for what is said of the sites */
-    ROOM_FOR_SITES = 200000, /* below that the rest is cut rather than they */
+    SITES_AT_PEAK = 1000,    /* summed by line of the program */
+    ROOM_LEAST = 4096,       /* for markup between the pieces, and for remarks on the sites */
+    ROOM_FOR_SITES = 200000, /* with less, the other parts are cut instead */
     THRIFT_MOST = 64,
 };
 
-/* assets.S. All end with a NUL, which their length does not count. */
+/* From assets.S. All end with a NUL that the length does not include. */
 extern const char tide_asset_d3[], tide_asset_d3_hash[], tide_asset_d3_licence[], tide_asset_script[],
     tide_asset_script_hash[], tide_asset_style[], tide_asset_style_hash[];
 extern const uint64_t tide_asset_d3_len, tide_asset_script_len, tide_asset_style_len;
 
-/* A part of the page, written before it is known where it goes. */
+/* A part of the page, written before its place is known. */
 struct piece {
     char *text;
     size_t len;
@@ -111,15 +111,15 @@ static int write_timeline(struct tide_report_page *page, struct piece *ret)
     return fclose(out) ? no_memory(page->err) : 0;
 }
 
-/* How many sites to try after so many took len bytes instead of room: a part of their size does not shrink
- * with them, so the guess is a little low, and at most three quarters. */
+/* Returns how many sites to try next after `had` sites took `len` bytes instead of `room`. Part of their size
+ * does not shrink with their number, so the guess is a little low, and at most three quarters. */
 static size_t fewer(size_t had, size_t room, size_t len)
 {
     size_t fit = (size_t)((double)had * (double)room / (double)len * 0.98);
     return fit < had * 3 / 4 ? fit : had * 3 / 4;
 }
 
-/* Call sites, as many as have room. */
+/* Writes as many call sites as fit. */
 static int write_sites(struct tide_report_page *page, size_t room, struct piece *ret)
 {
     const struct tide_report_curve *spikes = &page->set.series[0].spikes;
@@ -156,7 +156,7 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
     }
 }
 
-/* Head to footer, without what the script needs. */
+/* Writes head to footer, without the script and its data. */
 static int write_static(struct tide_report_page *page, struct piece *ret)
 {
     page->out = open_memstream(&ret->text, &ret->len);
@@ -194,7 +194,7 @@ static int find_culprits(struct tide_report_page *page)
                : 0;
 }
 
-/* Everything but the sites, as thriftily as it takes. *ret_taken: bytes of the page so far. */
+/* Writes everything but the sites, as short as necessary. *ret_taken: bytes of the page so far. */
 static int write_fixed(struct tide_report_page *page, struct piece *fixed, struct piece *timeline,
                        size_t *ret_taken)
 {
@@ -226,7 +226,7 @@ static int make_page(struct tide_report_page *page, struct piece pieces[static 3
         return 0;
     if (write_sites(page, TIDE_REPORT_MOST - taken, sites))
         return -1;
-    /* What was left out is known only now, and the page says so. */
+    /* Only now is it known how many sites were left out, which the page says. */
     free(fixed->text);
     *fixed = (struct piece){NULL, 0};
     return write_static(page, fixed);

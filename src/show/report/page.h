@@ -1,5 +1,5 @@
 /*
- * page.h - the page in progress: what the files that write its parts share. Nothing else includes it.
+ * page.h - the page that is being made, shared by the files that write its parts. Nothing else includes it.
  */
 #ifndef TIDE_PAGE_H
 #define TIDE_PAGE_H
@@ -20,30 +20,30 @@ struct tide_report_page {
     struct tide_blame *growth, *peak; /* NULL: there are no call sites */
     size_t sites_left_out;            /* set once the sites have been chosen */
     size_t sites_shown;
-    bool torn;     /* a part could not be made for want of memory */
-    bool no_room;  /* not even for the sums of the sites */
-    size_t thrift; /* 1, 2, 4 ...: rows and points are cut to that part of what a page usually has */
+    bool torn;     /* memory ran out for a part */
+    bool no_room;  /* there is no room even for the sums of the sites */
+    size_t thrift; /* 1, 2, 4 ...: rows and points are divided by it */
     FILE *out;
     struct tide_err *err;
 };
 
-/* How many of `usual` rows this page has room for. */
+/* Returns how many of `usual` rows this page has room for. */
 static inline size_t tide_report_rows(const struct tide_report_page *page, size_t usual)
 {
     return usual > page->thrift ? usual / page->thrift : 1;
 }
 
-/* page_verdict.c: what is read first. */
+/* page_verdict.c: the parts that are read first. */
 void tide_report_put_verdict(struct tide_report_page *page);
 void tide_report_put_culprits(struct tide_report_page *page);
 
-/* page_tables.c: what is looked up. */
+/* page_tables.c: the parts in which things are looked up. */
 void tide_report_put_processes(struct tide_report_page *page);
 void tide_report_put_plan(struct tide_report_page *page);
 void tide_report_put_tables(struct tide_report_page *page);
 void tide_report_put_losses(struct tide_report_page *page);
 
-/* page_data.c: what the script works on. */
+/* page_data.c: the data for the script. */
 void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *page);
 void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites);
 

@@ -1,10 +1,9 @@
 /*
- * page_data.c - what the script of a page works on, as JSON: documents "tidemark.timeline/1" and
- * "tidemark.sites/1", private to the page that holds them.
+ * page_data.c - the data for a page's script as JSON: documents "tidemark.timeline/1" and "tidemark.sites/1",
+ * private to the page that holds them.
  *
- * Lists of times (milliseconds) and bytes are written as differences from one to the next, the first as it
- * is: most are small, and a page has a limit. Texts are escaped for display here, so that the script only has
- * to put them as text.
+ * Lists of times (milliseconds) and bytes are delta-encoded, because most deltas are small and a page is
+ * limited in size. Texts are escaped for display here; the script only inserts them as text.
  */
 #include "base/clock.h"
 #include "base/json.h"
@@ -20,7 +19,7 @@ static int64_t milliseconds(int64_t t_ns)
     return t_ns / TIDE_NS_PER_MS;
 }
 
-/* An array of numbers as differences: int64_t that are `stride` bytes apart, each divided. */
+/* Writes numbers delta-encoded: int64_t that are `stride` bytes apart, each divided by `divisor`. */
 static void put_differences(struct tide_json *json, const char *key, const void *numbers, size_t stride,
                             size_t count, int64_t divisor)
 {
@@ -78,7 +77,7 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     for (size_t i = 0; i < marks->name_count; i++)
         tide_json_text(json, NULL, TIDE_SHOWN(marks->names[i], 192));
     tide_json_end(json);
-    tide_json_array(json, "spans"); /* phase, begin as a difference, length */
+    tide_json_array(json, "spans"); /* phase, begin (delta), length */
     int64_t before = 0;
     for (size_t i = 0; i < marks->span_count; i++) {
         int64_t from = milliseconds(marks->spans[i].from_ns);
@@ -135,7 +134,7 @@ void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites
         tide_json_text(&json, NULL, text);
     }
     tide_json_end(&json);
-    tide_json_array(&json, "nodes"); /* how far back the parent is (0: a root), label */
+    tide_json_array(&json, "nodes"); /* distance back to the parent (0: a root), label */
     for (size_t i = 0; i < sites->node_count; i++) {
         const struct tide_report_node *n = &sites->nodes[i];
         tide_json_integer(&json, NULL, n->parent < 0 ? 0 : (int64_t)i - n->parent);

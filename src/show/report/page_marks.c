@@ -9,8 +9,8 @@ static int no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to draw the marks");
 }
 
-/* Makes one of stretches of the same phase with less than gap_ns between them. `newest` has room for each
- * name: its span so far, + 1. */
+/* Merges stretches of the same phase with less than gap_ns between them. `newest`: for each name the index of
+ * its newest span, + 1. */
 static void merge(struct tide_report_marks *m, int64_t gap_ns, size_t newest[static NAMES_MOST])
 {
     size_t kept = 0;
@@ -37,7 +37,7 @@ static int make_spans(const struct tide_summary *summary, struct tide_arena *are
     const struct tide_phases *told = &summary->told;
     m->names = tide_arena_take(arena, NAMES_MOST, sizeof *m->names);
     m->spans = tide_arena_take(arena, told->stretch_count + 1, sizeof *m->spans);
-    int32_t *index = tide_arena_take(arena, h->name_count + 1, sizeof *index); /* of the phase + 1 */
+    int32_t *index = tide_arena_take(arena, h->name_count + 1, sizeof *index); /* in m->names, + 1 */
     if (!m->names || !m->spans || !index)
         return no_memory(err);
     for (size_t i = 0; i < told->stretch_count; i++) {

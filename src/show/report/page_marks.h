@@ -1,6 +1,6 @@
 /*
- * page_marks.h - what the program said of itself, as a page draws it: phases as stretches of time, epochs
- * and steps as moments; short enough to embed.
+ * page_marks.h - the program's marks as a page draws them: phases as stretches of time, epochs and steps as
+ * moments; short enough to embed.
  */
 #ifndef TIDE_PAGE_MARKS_H
 #define TIDE_PAGE_MARKS_H
@@ -8,7 +8,7 @@
 #include "assess/summary.h"
 #include "base/arena.h"
 
-/* An epoch, or a step, rounded. */
+/* An epoch or a (rounded) step. */
 struct tide_report_mark {
     int64_t t_ns, number;
 };
@@ -18,12 +18,12 @@ struct tide_report_marks {
     size_t name_count;
     struct tide_stretch *spans; /* in order of their begin; name: index into these names */
     size_t span_count;
-    int64_t merged_ns; /* stretches of one phase with less than this between them are one; 0: all are here */
-    size_t spans_left_out; /* of phases whose name has no room */
+    int64_t merged_ns;     /* stretches of a phase with a smaller gap are merged; 0: none are */
+    size_t spans_left_out; /* of phases for whose names there was no room */
     struct tide_report_mark *epochs;
     size_t epoch_count;
     size_t epochs_left_out;
-    struct tide_report_mark *steps; /* none when the axis is seconds; between two, steps go on evenly */
+    struct tide_report_mark *steps; /* none if the axis is seconds; interpolate between two */
     size_t step_count;
 };
 

@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    POINTS_FIRST = 6000, /* of the tree and of the worst */
+    POINTS_FIRST = 6000, /* for the tree and the worst series */
     POINTS_OTHER = 1200,
     SPIKES_MOST = 120,
 };
 
-/* A process that has more than this share of the tree's peak would be drawn over it. */
+/* A process with more than this share of the tree's peak is not drawn: its line would cover the tree's. */
 #define TELLS_APART 0.9
 
 static int no_memory(struct tide_err *err)
@@ -34,12 +34,12 @@ void tide_report_curve_thin(struct tide_report_curve *line, size_t most)
     if (line->count <= most || most < 3)
         return;
     int64_t span = line->points[line->count - 1].t_ns - line->points[0].t_ns;
-    int64_t cells = (int64_t)most / 3; /* of each cell three may stay */
+    int64_t cells = (int64_t)most / 3; /* up to three points of each cell stay */
     static const struct tide_layout points = TIDE_LAYOUT(struct tide_report_point, bytes, NULL);
     line->count = tide_thin(line->points, line->count, span / cells + 1, &points);
 }
 
-/* Thins a line that is in scratch and keeps it in the arena. */
+/* Thins a line in scratch memory and copies it to the arena. */
 static int keep(struct tide_arena *arena, struct tide_report_curve *line, size_t most)
 {
     tide_report_curve_thin(line, most);
@@ -60,10 +60,10 @@ struct drawing {
     struct tide_err *err;
 };
 
-/* Without points it only counts. */
+/* Appends a point; if the line has no array, only counts it. */
 static void add(struct tide_report_curve *line, int64_t t_ns, int64_t bytes)
 {
-    const int64_t most = TIDE_EXACT_MOST; /* more in a recording is nonsense */
+    const int64_t most = TIDE_EXACT_MOST; /* larger values are nonsense */
     bytes = bytes > most ? most : bytes < -most ? -most : bytes;
     if (line->points)
         line->points[line->count] = (struct tide_report_point){t_ns > 0 ? t_ns : 0, bytes};
@@ -78,7 +78,7 @@ static void take_process(const struct tide_history_process *p, bool own_pages, s
         add(line, p->points[i].t_ns, p->points[i].private_bytes);
 }
 
-/* None: it is drawn as it was judged. */
+/* Takes the recorded points of a series. If there are none, the series is drawn as it was judged. */
 static void take_points(const struct tide_history *h, const struct tide_judged *j,
                         struct tide_report_curve *line)
 {
@@ -123,7 +123,7 @@ static int take_level(struct drawing *d, struct tide_report_series *s, size_t mo
 
 /* --- floor and spikes -------------------------------------------------------------------------------- */
 
-/* What the program itself holds, where the hook was there to see it. */
+/* Takes the bytes that the program holds, if the hook recorded them. */
 static int take_live(struct drawing *d, struct tide_report_series *s)
 {
     const struct tide_history *h = d->summary->history;
@@ -162,7 +162,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
         if (floor.kept[i] && (line.count == 0 || t_ns > line.points[line.count - 1].t_ns))
             add(&line, t_ns, (int64_t)floor.bytes[i]);
     }
-    /* The lowest of the last window is somewhere in it; to its end, as fitted. */
+    /* The last window's lowest point is somewhere inside it. Extends the floor to the end of the fit. */
     int64_t end_ns = tide_report_time(d->summary, j->verdict.x_last);
     if (line.count && isfinite(j->verdict.floor_last) && end_ns > line.points[line.count - 1].t_ns)
         add(&line, end_ns, (int64_t)fmin(j->verdict.floor_last, (double)TIDE_EXACT_MOST));
@@ -170,7 +170,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
     return 0;
 }
 
-/* The floor at a time, straight between its points and level beyond them; *at must not run ahead of t_ns. */
+/* Returns the floor at a time, interpolated between its points, level beyond; *at must not be past t_ns. */
 static double floor_at(const struct tide_report_curve *floor, int64_t t_ns, size_t *at)
 {
     const struct tide_report_point *p = floor->points;
@@ -199,8 +199,8 @@ static int earlier_first(const void *a, const void *b)
     return (left->top.t_ns > right->top.t_ns) - (left->top.t_ns < right->top.t_ns);
 }
 
-/* The tops of what rises over the floor by half the usual height of the spikes that were judged; as many as
- * were judged, the tallest. */
+/* Finds the tops of what rises above the floor by more than half the typical height of the judged spikes; the
+ * tallest, at most as many as were judged. */
 static int take_spikes(struct drawing *d, struct tide_report_series *s)
 {
     const struct tide_verdict *v = &s->judged->verdict;

@@ -17,7 +17,7 @@ struct making {
     struct tide_report_sites *out;
     struct tide_map label_by_hash; /* hash of the text -> index */
     struct tide_map child;         /* parent and label -> node */
-    int32_t *label_by_frame;       /* + 1; 0: not made yet */
+    int32_t *label_by_frame;       /* label of each frame, + 1; 0: not made yet */
     size_t label_capacity, node_capacity;
     struct tide_err *err;
 };
@@ -78,7 +78,7 @@ static int choose_moments(struct making *m, struct tide_assessment *a, const int
 
 /* --- the tree ---------------------------------------------------------------------------------------- */
 
-/* Makes room for one more element of an array that lives in the arena. */
+/* Makes room for one more element of an array in the arena. */
 static int grow(struct making *m, void *array, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
@@ -95,7 +95,7 @@ static int grow(struct making *m, void *array, size_t count, size_t *capacity, s
     return 0;
 }
 
-/* Index of a label, which joins if it is new; -1 without memory. */
+/* Returns the index of a label, adding it if it is new; -1: out of memory. */
 static int32_t label_of(struct making *m, const char *text, enum tide_report_label_kind kind)
 {
     struct tide_report_sites *s = m->out;
@@ -111,7 +111,7 @@ static int32_t label_of(struct making *m, const char *text, enum tide_report_lab
     return (int32_t)s->label_count++;
 }
 
-/* The child of a node with that label, which is made if it is not there; -1 without memory. */
+/* Returns the child of a node with that label, adding it if it is new; -1: out of memory. */
 static int32_t child_of(struct making *m, int32_t parent, int32_t label)
 {
     struct tide_report_sites *s = m->out;
@@ -141,7 +141,7 @@ static enum tide_report_label_kind kind_of(const struct tide_frame *f)
     return tide_frame_is_own(f) ? TIDE_LABEL_SOURCE : TIDE_LABEL_NATIVE;
 }
 
-/* The label of a frame, made once. */
+/* Returns the label of a frame, which is made once. */
 static int32_t frame_label(struct making *m, const struct tide_frame *f)
 {
     int32_t *known = &m->label_by_frame[f - m->h->frames];
@@ -230,7 +230,7 @@ static int add_values(struct making *m, const struct tide_history_site *site, st
     return 0;
 }
 
-/* The site that stands for what has no place of its own in that process; NULL without memory. */
+/* Returns the site that stands for the rest of the process's sites; NULL: out of memory. */
 static struct tide_report_site *rest_of(struct making *m, const struct tide_history_site *site)
 {
     struct tide_report_sites *s = m->out;
@@ -281,7 +281,7 @@ static int make(struct making *m, const struct tide_blame *blame, size_t most)
     mark_culprits(blame, list, count);
     qsort(list, count, sizeof *list, heavier_first);
     while (count > 0 && list[count - 1].weight <= 0 && !list[count - 1].culprit)
-        count--; /* held nothing at any moment */
+        count--; /* held nothing at any of the moments */
     return take_sites(m, list, count, most);
 }
 

@@ -2,9 +2,9 @@
  * page_sites.h - the call sites that a page shows: their stacks merged into one tree, and what each held at
  * moments spread over the recording.
  *
- * A page has room for so many: the culprits first, then those that held most at any of the moments. What the
- * others of a process held is one site more of that process, without a stack. Everything lives in the arena
- * that it was made in.
+ * A page has room for a limited number: the culprits first, then those that held most at any of the moments.
+ * The rest of a process's sites become one more site without a stack. Everything lives in the arena that it
+ * was made in.
  */
 #ifndef TIDE_PAGE_SITES_H
 #define TIDE_PAGE_SITES_H
@@ -13,7 +13,7 @@
 #include "assess/blame.h"
 #include "base/arena.h"
 
-/* What a frame is, for its colour. The letters go into the page. */
+/* The kind of a frame, for its colour. The letters go into the page. */
 enum tide_report_label_kind {
     TIDE_LABEL_PYTHON = 'p', /* the program's own */
     TIDE_LABEL_SOURCE = 's', /* native, the program's own */
@@ -28,7 +28,7 @@ struct tide_report_label {
     enum tide_report_label_kind kind;
 };
 
-/* Nodes come after their parents. The roots are processes. */
+/* Parents come before their children. The roots are processes. */
 struct tide_report_node {
     int32_t parent; /* -1: none */
     int32_t label;
@@ -37,7 +37,7 @@ struct tide_report_node {
 struct tide_report_site {
     int32_t node;
     enum tide_site_kind kind;
-    size_t merged;   /* sites that this one stands for */
+    size_t merged;   /* number of sites that it stands for */
     double growth;   /* over the training */
     int64_t *values; /* bytes at each moment */
     bool culprit;
@@ -46,18 +46,18 @@ struct tide_report_site {
 struct tide_report_sites {
     int64_t *moments_ns; /* in order */
     size_t moment_count;
-    size_t first, last, peak; /* moments: where training begins and ends, and where all sites hold most */
+    size_t first, last, peak; /* moments: begin and end of training, and the largest sum of all sites */
     struct tide_report_label *labels;
     size_t label_count;
     struct tide_report_node *nodes;
     size_t node_count;
     struct tide_report_site *sites;
     size_t site_count;
-    size_t left_out; /* sites that became part of another */
+    size_t left_out; /* sites merged into another */
 };
 
-/* extra_ns: moments that must be there (tops of spikes), at most TIDE_REPORT_EXTRA of them are taken. most:
- * sites with a stack of their own. blame may be NULL. The history must have sites and ticks. */
+/* extra_ns: moments to include (tops of spikes), at most TIDE_REPORT_EXTRA of them. most: sites with a stack
+ * of their own. blame may be NULL. The history must have sites and ticks. */
 enum { TIDE_REPORT_MOMENTS = 96, TIDE_REPORT_EXTRA = 16 };
 int tide_report_sites_make(const struct tide_history *history, struct tide_assessment *assessment,
                            const struct tide_blame *blame, const int64_t *extra_ns, size_t extra_count,

@@ -1,6 +1,6 @@
 /*
- * page_tables.c - the parts of a page in which things are looked up: processes, phases, gauges, GPUs,
- * peaks, limits, and what is missing.
+ * page_tables.c - the parts of a page in which things are looked up: processes, phases, gauges, GPUs, peaks,
+ * limits, and what is missing.
  */
 #include "assess/plan_compared.h"
 #include "base/clock.h"
@@ -23,7 +23,7 @@ static void put_bytes(FILE *out, const char *label, int64_t bytes)
             bytes == TIDE_UNKNOWN ? "\u2013" : TIDE_SIZE((double)bytes));
 }
 
-/* What was judged of a row: of the process itself, or of its role. */
+/* Returns the verdict on a row: on the process itself, or on its role. */
 static const struct tide_judged *judged_of(const struct tide_assessment *a,
                                            const struct tide_summary_row *row)
 {
@@ -110,7 +110,7 @@ static void put_section(struct tide_report_page *page, const char *id, const cha
     fputs("</section>\n", page->out);
 }
 
-/* The judged series of a subject, each with its own small chart. */
+/* Draws each judged series of a kind of subject as a small chart. */
 static void put_charts(struct tide_report_page *page, enum tide_subject subject)
 {
     FILE *out = page->out;
@@ -227,14 +227,14 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
     fputs("</li>\n", out);
 }
 
-/* Whether there is something to say of a process beside that it was watched. */
+/* True if there is more to say of a process than that it was watched. */
 static bool is_telling(const struct tide_heap_status *s)
 {
     return strcmp(s->state, TIDE_HEAP_STATE_ON) != 0 || s->sampled != 0 || s->dropped_sites > 0 ||
            s->dropped_blocks > 0;
 }
 
-/* The last state of each process: it has the counts of all before. */
+/* Writes the last state of each process, which includes all earlier counts. */
 static void put_states(struct tide_report_page *page)
 {
     const struct tide_history *h = page->h;

@@ -45,7 +45,7 @@ static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
     tide_buf_release(&b);
 }
 
-/* What was allocated and where: for a line of its own. */
+/* Writes where a site allocates, for a line of its own. */
 static void put_site(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
 {
     const struct tide_frame *f = tide_stack_line(h, site->stack);
@@ -63,7 +63,7 @@ static void put_pair(void *out, const char *label, const char *text)
     tide_html_text(out, "", text, LONG_TEXT, "</dd></div>\n");
 }
 
-/* "LEAK in python[4711]" with its first word set apart. */
+/* Writes "LEAK in python[4711]" with its leading capitals emphasised. */
 static void put_headline(FILE *out, const char *text)
 {
     size_t word = 0;
@@ -193,7 +193,7 @@ static void put_stack(struct tide_report_page *page, const struct tide_history_s
     put_whole_stack(page, site);
 }
 
-/* Each caller of the line in which a culprit's sites meet, with its share. */
+/* Writes each caller of the line in which a culprit's sites meet, with its share. */
 static void put_callers(struct tide_report_page *page, const struct tide_culprit *c)
 {
     fputs("<p>called from</p>\n<ul class=\"stack\">\n", page->out);
@@ -252,7 +252,7 @@ static void put_no_sites(struct tide_report_page *page)
     fputs("<p>This recording does not say which code holds the bytes", page->out);
     if (why)
         tide_html_text(page->out, ": ", why, LONG_TEXT, "");
-    if (tide_sites_were_asked(page->h)) { /* to ask again would be no help */
+    if (tide_sites_were_asked(page->h)) { /* recording with --heap again would not help */
         fputs(".</p>\n", page->out);
         return;
     }
@@ -261,7 +261,7 @@ static void put_no_sites(struct tide_report_page *page)
                    command ? page->h->command : "PROG", 160, "</code></p>\n");
 }
 
-/* What several sites of one line of the program hold together. */
+/* The sum over the sites of one line of the program. */
 struct place {
     const struct tide_culprit *largest;
     const struct tide_frame *frame; /* NULL: none is known */

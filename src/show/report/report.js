@@ -1,8 +1,8 @@
-// report.js - what a script adds to the page of `tidemark report`: a timeline that zooms, and live bytes by call
-// stack at any moment. Everything else is in the page already.
+// report.js - what JavaScript adds to the page of `tidemark report`: a timeline that zooms, and live bytes by call
+// stack at any moment. Everything else works without it.
 //
-// The data are two JSON elements (src/show/report/page_data.c); lists of times and bytes are differences. Text from the
-// recording is only ever put as text, never as markup.
+// The data are two JSON elements (src/show/report/page_data.c); lists of times and bytes are delta-encoded. Text from
+// the recording is only ever inserted as text, never as markup.
 (function () {
 "use strict";
 const d3 = window.d3;
@@ -23,7 +23,7 @@ function line(packed) {
   return { t: sums(packed.t), v: sums(packed.v) };
 }
 
-// How many of a rising list are at or below x.
+// Returns how many numbers of a sorted list are at or below x.
 const upto = d3.bisectRight;
 
 function make(tag, className, text) {
@@ -64,7 +64,7 @@ function duration(ms) {
   return Math.floor(minutes / 60) + "\u00a0h\u00a0" + minutes % 60 + "\u00a0m";
 }
 
-// A time on an axis whose ticks are `step` apart.
+// Formats a time on an axis whose ticks are `step` apart.
 function clock(ms, step) {
   const s = Math.round(ms / 1000), h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60, two = n => String(n).padStart(2, "0");
   if (step < 1000 || ms < 60000 && step < 60000) return (ms / 1000).toFixed(step < 100 ? 2 : step < 1000 ? 1 : 0) + "\u00a0s";
@@ -77,7 +77,7 @@ const percent = share => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + "\u00a0
 
 // ---------------------------------------------------------------------------------------- the axes
 
-// A round distance between the lines of a scale, and how its numbers are said: in one unit, with the digits it takes.
+// Returns a round distance between the lines of a scale, and a formatter: one unit, as many digits as needed.
 function byteTicks(low, high) {
   const most = Math.max(Math.abs(low), Math.abs(high), 1);
   let unit = 0;
@@ -135,7 +135,7 @@ function floorAt(l, t) {
   return l.v[n - 1] + (t - l.t[n - 1]) / (l.t[n] - l.t[n - 1]) * (l.v[n] - l.v[n - 1]);
 }
 
-// What is told about chosen moments: the view of call stacks listens.
+// The moments that the timeline marks, and the function that it calls for a click: the view of call stacks sets both.
 const moments = { shown: [], choose: null };
 
 function makeTimeline(holder) {
@@ -409,7 +409,7 @@ function readSites() {
   return Object.assign(packed, { moments: sums(packed.moments), root, sites, nodes });
 }
 
-// The frame of a stack that a person would open: the innermost that is the program's own, else of a Python library.
+// Returns the most telling frame of a stack: the innermost one of the program itself, else of a Python library.
 function ownFrame(node) {
   const innermost = kinds => {
     for (let n = node; n; n = n.parent) if (kinds.includes(n.kind)) return n;
@@ -547,7 +547,7 @@ function makeView(holder, all, timeline) {
     const centre = tree.descendants().find(n => n.data === focus) || tree;
     const path = centre.ancestors().reverse(), span = centre.x1 - centre.x0, list = [];
     const share = n => span > 0 ? (n.x1 - n.x0) / span : 0;
-    // As deep as something can be read: threads of deep stacks hang further down only once they are zoomed into.
+    // Draws only as deep as boxes are readable: narrow deep stacks appear once they are zoomed into.
     let deepest = path.length;
     centre.each(n => { if (share(n) * icicle.clientWidth >= READABLE) deepest = Math.max(deepest, n.depth + 1); });
     deepest = Math.min(deepest, path.length + MOST_ROWS);
@@ -583,7 +583,7 @@ function makeView(holder, all, timeline) {
   }
 
   function drawLargest() {
-    // By line of the program: a line may allocate through many stacks.
+    // Sums by line of the program, because a line may allocate through many stacks.
     const places = new Map();
     shown().forEach(s => {
       const where = ownFrame(s.node).text, key = s.kind + " " + where, row = places.get(key) || { where, by: s.kind, v: 0, sites: 0 };

@@ -32,7 +32,7 @@ double tide_report_tick(double bytes)
 
 struct scale {
     double last_ns, top;
-    int lines; /* of the scale, above the ground */
+    int lines; /* lines of the scale above zero */
     int width, height;
 };
 
@@ -48,7 +48,7 @@ static double at_y(const struct scale *s, int64_t bytes)
     return (1 - fmin(fmax(y, 0), 1)) * s->height;
 }
 
-/* Steps: a value holds until the next. closed: down to the ground at both ends, for filling. */
+/* Draws steps: a value holds until the next. closed: down to zero at both ends, for filling. */
 static void put_steps(FILE *out, const struct scale *s, const struct tide_report_curve *line, int64_t end_ns,
                       bool closed)
 {
@@ -64,7 +64,7 @@ static void put_steps(FILE *out, const struct scale *s, const struct tide_report
         fprintf(out, "V%dZ", s->height);
 }
 
-/* Drawn from at most so many points; without memory for a shorter copy, not at all. */
+/* Draws a path of at most `most` points; draws nothing if memory for a shorter copy runs out. */
 static void put_path(FILE *out, const char *class, const struct scale *s,
                      const struct tide_report_curve *line, size_t most, int64_t end_ns, bool closed)
 {

@@ -11,7 +11,7 @@ enum {
     LABEL_COLUMNS = 9, /* "1023 MiB " before the axis */
     EIGHTHS = 8,
     CHART_BYTES = 16 << 20,
-    REACH_PARTS = 20, /* rises shorter than this part of the run are spikes, to the eye */
+    REACH_PARTS = 20, /* rises shorter than 1/20 of the run are drawn as spikes */
 };
 
 static const uint32_t blocks[] = {' ', 0x2581, 0x2582, 0x2583, 0x2584, 0x2585, 0x2586, 0x2587, 0x2588};
@@ -20,21 +20,21 @@ static const char ascii_blocks[] = " ..==###", ascii_dots[] = " ..'':::", ascii_
 
 /* The columns of the chosen row, in an arena. */
 struct chart {
-    struct tide_bin *bins; /* more than shown on both sides, so that the floor is right at the edges */
+    struct tide_bin *bins; /* some beyond both edges, so that the floor is right there too */
     int64_t *floors;
     int64_t *edges;
     int32_t *phases;      /* name of the phase in each shown column, -1: none */
     size_t before, shown; /* the shown columns are bins[before .. before + shown - 1] */
 };
 
-/* The column of a moment, which may lie outside. */
+/* Returns the column of a moment, which may be outside the window. */
 static double column_of(const struct tide_model *model, int64_t t_ns, size_t columns)
 {
     double span = model->window_to - model->window_from;
     return span > 0 ? (tide_model_x(model, t_ns) - model->window_from) / span * (double)columns : 0;
 }
 
-/* Inner phases end first and are put first; outer ones get what is left. */
+/* Marks the free columns of a phase. Inner phases end first and come first; outer ones get the rest. */
 static void put_phase(struct chart *chart, const struct tide_model *model, int32_t name, int64_t from_ns,
                       int64_t to_ns)
 {
@@ -60,7 +60,7 @@ static void fill_phases(struct chart *chart, const struct tide_model *model)
     }
 }
 
-/* `shown` columns in the window and some beyond both ends. */
+/* Fills `shown` columns in the window and some beyond both ends. */
 static int fill(struct chart *chart, struct tide_model *model, size_t shown, struct tide_arena *arena)
 {
     const struct tide_row *row = &model->rows[model->chosen];
@@ -94,10 +94,10 @@ static int fill(struct chart *chart, struct tide_model *model, size_t shown, str
 
 struct scale {
     double low, high, step; /* bytes; step between labels */
-    double limit;           /* NAN: not in sight */
+    double limit;           /* NAN: not in the chart */
 };
 
-/* A power of two, so that labels are round in units of 1024. */
+/* Returns a power of two, so that labels are round in units of 1024. */
 static double nice_step(double rough)
 {
     double step = 1;
@@ -106,7 +106,7 @@ static double nice_step(double rough)
     return step;
 }
 
-/* The whole range from zero, unless that would hide what the row is about. */
+/* True if the chart starts at zero: always, unless that would hide what the row does. */
 static bool starts_at_zero(const struct tide_model *model, const struct tide_row *row, double low,
                            double high)
 {
@@ -146,7 +146,7 @@ static bool find_scale(const struct chart *chart, const struct tide_model *model
     return true;
 }
 
-/* Height of a value in eighths of a line; something that is there is at least one. */
+/* Returns the height of a value in eighths of a line, at least one. */
 static int eighths(const struct scale *scale, int height, double bytes)
 {
     double share = (bytes - scale->low) / (scale->high - scale->low);
@@ -171,7 +171,7 @@ static void draw_column(const struct chart *chart, const struct scale *scale, st
     int64_t floor_bytes = chart->floors[chart->before + c], high = bin->high;
     bool stays = c + 1 < chart->shown && high <= chart->floors[chart->before + c + 1];
     if (stays)
-        high = floor_bytes; /* not a spike: the floor itself went up within this column */
+        high = floor_bytes; /* not a spike: the floor rose within this column */
     int floor_at = eighths(scale, height, (double)floor_bytes);
     int high_at = eighths(scale, height, (double)high);
     for (int line = 0; line < height; line++) {
@@ -185,7 +185,7 @@ static void draw_column(const struct chart *chart, const struct scale *scale, st
     }
 }
 
-/* A size with as many digits as tell two labels apart, in at most 8 columns. */
+/* Formats a size with enough digits to tell two labels apart, in at most 8 columns. */
 static char *label_text(double value, double step, char out[static TIDE_UNITS_TEXT])
 {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -261,7 +261,7 @@ static void draw_axis(const struct tide_model *model, struct tide_cells *cells, 
     }
 }
 
-/* Epochs on the axis: a notch, and the number where there is room. */
+/* Draws epochs on the axis: their numbers where there is room. */
 static void draw_epochs(const struct tide_model *model, struct tide_cells *cells, int row, int columns)
 {
     int free_from = 0, last = -1;
@@ -361,7 +361,7 @@ void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_st
                      const struct tide_bin *bins, int columns)
 {
     int64_t levels[TIDE_SPARK_MAX], low = INT64_MAX, high = 0;
-    bool floors = false; /* workers that come and go leave a moment without any in every column */
+    bool floors = false; /* with short-lived workers every column has a moment without any */
     for (int i = 0; i < columns; i++)
         floors |= bins[i].low > 0;
     for (int i = 0; i < columns; i++) {
@@ -373,7 +373,7 @@ void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_st
     }
     if (high == 0)
         return;
-    /* A quarter of the height at least, so that noise on a level process does not look like mountains. */
+    /* Covers at least a quarter of the value: noise on a level process must not look like mountains. */
     double base = fmin((double)low, 0.75 * (double)high), range = (double)high - base;
     for (int i = 0; i < columns; i++) {
         if (levels[i] < 0)

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define IDLE_NS INT64_C(1000000000)
-#define LOOK_NS INT64_C(20000000) /* without a descriptor to wake up for */
+#define LOOK_NS INT64_C(20000000) /* polling interval without an eventfd */
 
-enum { QUEUE = 64 }; /* keys that a busy view has not taken; further ones are lost */
+enum { QUEUE = 64 }; /* keys waiting for a busy view; further ones are lost */
 
 struct event {
     enum tide_term_event what;
@@ -21,19 +21,19 @@ struct event {
 
 struct tide_door {
     pthread_mutex_t lock;
-    pthread_cond_t told; /* the view, of an event */
-    int wake;            /* the terminal, of a frame or the end; -1: it looks by itself */
+    pthread_cond_t told; /* signals an event to the view */
+    int wake;            /* signals a frame or the end to the terminal's thread; -1: it polls */
     struct event queue[QUEUE];
     size_t queued;
     int columns, rows;
-    struct tide_cells frame; /* the newest */
+    struct tide_cells frame; /* the newest frame */
     bool fresh, redraw;
-    void (*interrupt)(void *context); /* the program */
+    void (*interrupt)(void *context); /* interrupts the program */
     void *context;
-    bool interrupted; /* it was, once */
-    bool asks, asked; /* whether a question is needed; whether the view wants it now */
-    bool left;        /* nobody is at the terminal any more */
-    bool ended;       /* nor at the view */
+    bool interrupted; /* the program was interrupted once */
+    bool asks, asked; /* leaving needs a question; the view wants it asked now */
+    bool left;        /* the terminal's side has left */
+    bool ended;       /* the view has ended */
     bool failed;
     enum tide_screen_end end;
     struct tide_err err;
@@ -184,7 +184,7 @@ void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struc
 
 /* ---- the terminal's side */
 
-/* What is on the terminal: the newest frame, and the question over it while that is asked. */
+/* What is on the terminal: the newest frame, and the question over it while it is asked. */
 struct picture {
     struct tide_term *term;
     struct tide_cells cells;
@@ -205,24 +205,24 @@ static void show(struct tide_door *door, struct picture *picture, bool changed)
         tide_term_show(picture->term, &picture->cells);
 }
 
-/* What a key means to the door. Returns whether it ends the view; *ret_taken: it is not for the view. */
+/* Handles a key at the door. True if it ends the view. *ret_taken: the view does not get it. */
 static bool take_key(struct tide_door *door, struct picture *picture, int key, bool *ret_taken)
 {
     bool answer = picture->question;
     if (key == TIDE_KEY_INTERRUPT && door->asks && !answer && !door->interrupted) {
         door->interrupted = true;
         door->interrupt(door->context);
-        return false; /* the view says so, when it gets to it */
+        return false; /* the view reports it when it gets the key */
     }
     *ret_taken = answer || key == 'q' || key == 'Q' || key == TIDE_KEY_INTERRUPT;
     if (!*ret_taken)
         return false;
-    picture->question = !answer && door->asks; /* what is not an answer takes the question back */
+    picture->question = !answer && door->asks; /* any other key withdraws the question */
     door->end = answer && key == 's' ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
     return answer ? key == 's' || key == 'd' : !door->asks;
 }
 
-/* Does with an event what is to be done, all locked. Returns whether that is the end. */
+/* Handles an event, with the lock held. True if it is the end. */
 static bool take_event(struct tide_door *door, struct picture *picture, enum tide_term_event what, int key)
 {
     bool taken = false;
@@ -235,7 +235,7 @@ static bool take_event(struct tide_door *door, struct picture *picture, enum tid
     bool leaving = picture->question || door->asked;
     picture->question = leaving && door->asks;
     door->asked = false;
-    if (leaving && !door->asks) { /* it has ended meanwhile, and there is nothing left to decide */
+    if (leaving && !door->asks) { /* the program has ended: nothing is left to decide */
         door->end = TIDE_SCREEN_QUIT;
         return true;
     }

@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* Bytes of an escape sequence at text: "ESC [ ... letter", "ESC ] ... BEL", or ESC and one byte; 0: none. */
+/* Returns the bytes of an escape sequence: "ESC [ ... letter", "ESC ] ... BEL", or ESC and one byte; or 0. */
 static size_t sequence_bytes(const char *text, size_t len)
 {
     if (len == 0 || text[0] != 27)
@@ -29,7 +29,7 @@ static size_t sequence_bytes(const char *text, size_t len)
     return at < len ? at + 1 : len;
 }
 
-/* What a terminal would show of one line, without its newline. */
+/* Appends what a terminal would show of one line. */
 static void take_line(struct tide_buf *text, const char *line, size_t len)
 {
     char kept[LINE_BYTES], shown[LINE_BYTES];
@@ -79,7 +79,7 @@ void tide_log_read(struct tide_buf *text, const char *path)
     if (fd >= 0 && bytes) {
         off_t from = about.st_size > TIDE_LOG_BYTES ? about.st_size - TIDE_LOG_BYTES : 0;
         ssize_t n = pread(fd, bytes, TIDE_LOG_BYTES, from);
-        /* A line that was cut is better left out. */
+        /* Skips the first line if it was cut. */
         const char *newline = from > 0 && n > 0 ? memchr(bytes, '\n', (size_t)n) : NULL;
         const char *first = newline ? newline + 1 : bytes;
         if (n > 0)

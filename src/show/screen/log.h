@@ -1,8 +1,8 @@
 /*
- * log.h - the last lines of what a program printed, made safe to show.
+ * log.h - the last lines of a program's output, made safe to show.
  *
- * Only the last TIDE_LOG_BYTES of a file are read. A carriage return begins its line anew, as on a terminal,
- * so a progress bar is one line; colours and cursor movements are left out; everything else that is not text
+ * Only the last TIDE_LOG_BYTES of a file are read. A carriage return restarts its line, as on a terminal, so
+ * that a progress bar is one line. Colours and cursor movements are dropped; everything else that is not text
  * is escaped.
  */
 #ifndef TIDE_LOG_H
@@ -12,9 +12,9 @@
 
 #include <stddef.h>
 
-enum { TIDE_LOG_BYTES = 65536, TIDE_LOG_TEXT = TIDE_LOG_BYTES * 8 /* that they become at most */ };
+enum { TIDE_LOG_BYTES = 65536, TIDE_LOG_TEXT = TIDE_LOG_BYTES * 8 /* most bytes of escaped text */ };
 
-/* Makes *text the lines, each with its newline. path may be NULL, and need not exist: then there are none. */
+/* Sets *text to the lines, each with its newline. Without a path or a file there are none. */
 void tide_log_read(struct tide_buf *text, const char *path);
 
 /* The same from memory. */

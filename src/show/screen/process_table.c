@@ -10,14 +10,14 @@
 
 enum { CELL_TEXT = 64, NAME_COLUMNS = 23, SHORT_NAME = 20, WIDE_NAME = 32, INDENT_MAX = 12 };
 
-/* From the left. */
+/* The columns from left to right. */
 enum { PID, NAME, RSS, PEAK, TREND, SPARK, FLOOR, PSS, USS, GPU, THREADS, COLUMNS };
 
-/* Those with a lower rank give way first to a name that is readable. */
+/* To make room for a readable name, columns of lower rank are left out first. */
 static const struct column {
     const char *title;
     int width, rank;
-    size_t offset; /* of its number in a row; 0: it has none there */
+    size_t offset; /* offset of its number in struct tide_row; 0: none */
 } columns[COLUMNS] = {
     [PID] = {"PID", 7, 9, 0},
     [NAME] = {"NAME", 0, 10, 0},
@@ -32,7 +32,7 @@ static const struct column {
     [THREADS] = {"THR", 4, 3, offsetof(struct tide_row, threads)},
 };
 
-/* The number in a cell; TIDE_UNKNOWN where it is not known. */
+/* Returns the number in a cell, or TIDE_UNKNOWN. */
 static int64_t number_of(const struct tide_model *model, const struct tide_row *row, int column)
 {
     double floor = row->judged ? row->judged->verdict.floor_last : NAN;
@@ -86,7 +86,7 @@ static enum tide_style trend_style(const struct tide_row *row)
     return jump ? TIDE_STYLE_BAD : tide_verdict_style(&row->judged->verdict);
 }
 
-/* PSS, USS and GPU are left out while nobody has a value. */
+/* False for PSS, USS and GPU while no row has a value. */
 static bool anybody_knows(const struct tide_model *model, int column)
 {
     if (column != PSS && column != USS && column != GPU)
@@ -97,7 +97,7 @@ static bool anybody_knows(const struct tide_model *model, int column)
     return false;
 }
 
-/* Widths of the columns, 0 for those that give way; the name gets the rest, the sparkline some of it. */
+/* Sets the widths of the columns, 0 for those left out. The name gets the rest, the sparkline some of it. */
 static void lay_out(const struct tide_model *model, int width, int ret_widths[static COLUMNS])
 {
     int name = width >= 80 ? NAME_COLUMNS : SHORT_NAME, left = width - name;

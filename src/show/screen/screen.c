@@ -24,11 +24,11 @@
 #define SHARE      20 /* reading and judging may each take 1/20 of the time */
 #define SILENCE_NS INT64_C(5000000000)
 #define SECOND_NS  INT64_C(1000000000)
-#define PART_NS    INT64_C(100000000) /* of reading a large recording, between two looks at the keyboard */
+#define PART_NS    INT64_C(100000000) /* time for reading a large recording between two checks for keys */
 
-enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
+enum { ALSO_JUDGED = 100 }; /* series beside the worst that are listed */
 
-/* Judging, in its own thread. The history is only read while it runs. */
+/* Judging, in a thread of its own. While it runs, nobody changes the history. */
 struct judging {
     pthread_t thread;
     bool running;
@@ -38,10 +38,10 @@ struct judging {
     struct tide_assessment *result;
     struct tide_err err;
     int64_t cost_ns, ended_ns;
-    size_t ticks; /* judged so far */
+    size_t ticks; /* ticks that were judged */
 };
 
-/* What a recording looks like from outside. */
+/* The state of a recording's files, to detect changes. */
 struct stamp {
     struct timespec file_changed, log_changed;
     off_t file_bytes, log_bytes;
@@ -60,16 +60,16 @@ struct screen {
     struct stamp stamp;
     char path[PATH_MAX], log_path[PATH_MAX + 8];
     char sentence[1024], brief[256], message[160], recording[256];
-    char *verdict_text; /* heap; NULL before the first */
+    char *verdict_text; /* allocated; NULL before the first verdict */
     enum tide_style mood;
     int64_t message_until_ns;
     int64_t grown_ns; /* when the recording last grew; 0: never */
     int64_t load_cost_ns, loaded_ns, drawn_ns, played_ns, opened_ns;
     const char *keys;
     int64_t frame;
-    bool unread;  /* there is more in the recording than was read so far */
+    bool unread;  /* the recording has more than was read so far */
     bool dirty;   /* something the screen shows has changed */
-    bool pressed; /* by a key: draw at once */
+    bool pressed; /* a key was pressed: draw at once */
 };
 
 static const struct {
@@ -139,8 +139,8 @@ static bool judging_due(const struct screen *screen, int64_t now_ns)
     return judging->ticks == 0 || now_ns - judging->ended_ns >= judging->cost_ns * SHARE;
 }
 
-/* In a thread, with all signals left to this one; without a terminal at once, so that frames do not depend on
- * who is faster. */
+/* Starts a thread, with all signals blocked in it. Without a terminal judges at once, so that frames do not
+ * depend on timing. */
 static void start_judging(struct screen *screen)
 {
     struct judging *judging = &screen->judging;
@@ -163,7 +163,7 @@ static void start_judging(struct screen *screen)
     }
 }
 
-/* What a reader of the verdict should know about the recording. */
+/* Prints what a reader of the verdict should know about the recording. */
 static void print_remarks(const struct tide_history *history, FILE *out)
 {
     if (history->note_count || history->skipped_rows || history->thinned > 1)
@@ -178,7 +178,7 @@ static void print_remarks(const struct tide_history *history, FILE *out)
                 TIDE_SHOWN(history->notes[i].text, 512));
 }
 
-/* Everything the screen says about an assessment, in one place. */
+/* Makes all texts that the screen shows about an assessment. */
 static void put_into_words(struct screen *screen)
 {
     const struct tide_assessment *assessment = screen->assessment;
@@ -216,7 +216,7 @@ static void put_into_words(struct screen *screen)
     fclose(out);
 }
 
-/* Takes the result of a judging that is done. */
+/* Takes the result of judging that is done. */
 static void end_judging(struct screen *screen)
 {
     struct judging *judging = &screen->judging;
@@ -234,7 +234,7 @@ static void end_judging(struct screen *screen)
 
 /* ---- reading */
 
-/* Whether the writer of the recording is known to be done. */
+/* True if the writer of the recording is known to be done. */
 static bool has_ended(struct screen *screen)
 {
     const struct tide_screen_config *config = &screen->config;
@@ -246,7 +246,7 @@ static bool has_ended(struct screen *screen)
     return ended;
 }
 
-/* A recording is live when it grows before our eyes, or is said to be. */
+/* A recording is live if it grows while we watch, or if the caller says so. */
 static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
 {
     struct tide_model *model = &screen->model;
@@ -263,7 +263,7 @@ static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
     model->silent_ns = silent_ns;
 }
 
-/* Whether the file or its log is other than when we last looked: asking costs less than opening. */
+/* True if the file or its write-ahead log has changed since the last call: cheaper than opening it. */
 static bool has_changed(struct screen *screen)
 {
     char log[PATH_MAX + 8];
@@ -278,7 +278,7 @@ static bool has_changed(struct screen *screen)
     return !same;
 }
 
-/* Loads as much as there is time for. On a terminal that is a part, so that keys are never left waiting. */
+/* Loads the recording; on a terminal only a part at a time, so that keys never wait. */
 static int load(struct screen *screen, struct tide_reader *reader, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
@@ -293,7 +293,7 @@ static int load(struct screen *screen, struct tide_reader *reader, struct tide_e
     return 0;
 }
 
-/* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
+/* The recording is open only while it is read: its writer can then be the last to close it, and tidies up. */
 static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
@@ -307,7 +307,7 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
         return -1;
     size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;
     int64_t ended_ns = history->ended_ns;
-    bool went_on = screen->unread; /* with what was there already */
+    bool went_on = screen->unread; /* continues with rows that were already there */
     int bad = load(screen, reader, err);
     tide_reader_free(reader);
     if (bad)
@@ -330,7 +330,7 @@ static bool reading_due(const struct screen *screen, int64_t now_ns)
     if (screen->unread)
         return !screen->judging.running && now_ns >= screen->loaded_ns;
     if (screen->history->ended_ns != TIDE_UNKNOWN && screen->history->tick_count > 0)
-        return false; /* nobody writes it any more */
+        return false; /* the recording is complete */
     return !screen->judging.running && now_ns - screen->loaded_ns >= (pause > FRAME_NS ? pause : FRAME_NS);
 }
 
@@ -348,7 +348,7 @@ static void press(struct screen *screen, int64_t now_ns, int key)
     else if (model->wish == TIDE_WISH_ASK && screen->door)
         tide_door_tell(screen->door, TIDE_DOOR_LEAVE);
     else if (model->wish == TIDE_WISH_INTERRUPT) {
-        if (!screen->door) /* which has passed it on already */
+        if (!screen->door) /* the door has passed it on already */
             screen->config.interrupt(screen->config.context);
         say(screen, now_ns, "Ctrl-C was sent to the program; press it again to decide what becomes of it");
     }
@@ -356,14 +356,14 @@ static void press(struct screen *screen, int64_t now_ns, int key)
         model->wish = TIDE_WISH_NONE;
 }
 
-/* What becomes of the program, if there is one. */
+/* Notices the end of the program, if there is one. */
 static void look_at_program(struct screen *screen, int64_t now_ns)
 {
     struct tide_model *model = &screen->model;
     if (model->program_ended || screen->judging.running || !has_ended(screen))
         return;
     struct tide_err ignored;
-    read_recording(screen, now_ns, &ignored); /* its last words, which say whether it was closed */
+    read_recording(screen, now_ns, &ignored); /* the last rows say whether the recording was closed */
     bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
     model->program_ended = true;
     if (screen->door)
@@ -416,18 +416,18 @@ static int fit(struct screen *screen, struct tide_err *err)
 
 /* ---- the loop */
 
-/* What was read once stays on the screen, whatever happens to the file. */
+/* Keeps what was read on the screen if the file can no longer be read. Fails if nothing was read. */
 static int bear(struct screen *screen, int64_t now_ns, const struct tide_err *err)
 {
     if (screen->history->tick_count == 0)
         return -1;
     say(screen, now_ns, err->text);
     screen->stamp = (struct stamp){0};
-    screen->loaded_ns = now_ns + SECOND_NS; /* not again at once */
+    screen->loaded_ns = now_ns + SECOND_NS; /* retry later */
     return 0;
 }
 
-/* Reads, judges and plays as far as it is time to. */
+/* Reads, judges and plays as far as each is due. */
 static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
     if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err) && bear(screen, now_ns, err))
@@ -531,7 +531,7 @@ static int start(struct screen *screen, struct tide_err *err)
     screen->model.owns_program = screen->config.interrupt != NULL;
     if (tide_history_new(0, &screen->history, err))
         return -1;
-    /* What cannot be opened is said before the screen changes. */
+    /* Reports a file that cannot be opened before the screen changes. */
     struct tide_reader *reader = NULL;
     if (tide_reader_new(screen->path, &reader, err))
         return -1;
@@ -552,7 +552,7 @@ static struct screen *screen_new(const struct tide_screen_config *config)
 
 static void screen_free(struct screen *screen)
 {
-    atomic_store(&screen->judging.stop, true); /* nobody waits for it any more */
+    atomic_store(&screen->judging.stop, true); /* its result is no longer needed */
     if (screen->judging.running)
         end_judging(screen);
     tide_assessment_free(screen->assessment);
@@ -572,15 +572,14 @@ int tide_screen_check(struct tide_err *err)
     return tide_err_hint(err, "'tidemark run -- PROG' needs none; 'tidemark show FILE' prints a recording");
 }
 
-/* Frames that were counted out are a test: it leaves nothing running. */
+/* A view that ended after --frames is a test: it must leave nothing running. */
 static enum tide_screen_end how_it_ended(const struct screen *screen)
 {
     bool counted_out = screen->model.wish == TIDE_WISH_NONE;
     return counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
 }
 
-/* The thread of the view. A user who waits at the terminal is told of the end before anything is tidied up.
- */
+/* The view's thread. It reports its end to the terminal's thread before it frees anything. */
 static void *view(void *argument)
 {
     struct screen *screen = argument;
@@ -591,7 +590,7 @@ static void *view(void *argument)
     return NULL;
 }
 
-/* Signals are for the terminal's thread, except those that are this one's own fault. */
+/* Signals go to the terminal's thread, except faults of this thread. */
 static int start_view(struct screen *screen)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};

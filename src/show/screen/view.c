@@ -13,10 +13,10 @@ static void draw_rule(struct tide_cells *cells, int row)
         tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
 }
 
-/* Of one expression, until the end of its block. */
+/* The text is valid until the end of the enclosing block. */
 #define CLOCK(ns) clock_text(ns, (char[TIDE_UNITS_TEXT]){0})
 
-/* Hours, minutes and seconds that the eye can follow: "0:12:09". */
+/* Hours, minutes and seconds: "0:12:09". */
 static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
 {
     int64_t seconds = ns / 1000000000;
@@ -25,7 +25,7 @@ static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
     return out;
 }
 
-/* The epoch that runs at the cursor, or NULL. */
+/* Returns the epoch at the cursor, or NULL. */
 static const struct tide_history_mark *epoch_now(const struct tide_model *model)
 {
     for (size_t i = model->epoch_count; i-- > 0;)
@@ -52,7 +52,7 @@ static void status_text(const struct tide_model *model, char *out, size_t size)
     tide_text_add(out, size, "%s", CLOCK(model->cursor_ns));
 }
 
-/* Whether the moment shown is the newest, and what becomes of the recording. */
+/* Says whether the moment shown is the newest, and whether the recording still grows. */
 static enum tide_style state_text(const struct tide_model *model, char *out, size_t size)
 {
     if (model->playing) {
@@ -81,7 +81,7 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
     return model->live ? TIDE_STYLE_GOOD : TIDE_STYLE_DOUBT;
 }
 
-/* Verdict, forecast, status: returns the lines used. */
+/* Draws verdict, forecast and status. Returns the lines used. */
 static int draw_header(struct tide_cells *cells, const struct tide_model *model,
                        const struct tide_view_info *info)
 {
@@ -104,7 +104,7 @@ static int draw_header(struct tide_cells *cells, const struct tide_model *model,
     return lines + 2;
 }
 
-/* What the chart shows, and at which moment. */
+/* Draws what the chart shows, and at which moment. */
 static void draw_title(struct tide_cells *cells, const struct tide_model *model, int row)
 {
     char name[128], state[64], about[320] = "";
@@ -153,7 +153,7 @@ static void mark_text(const struct tide_model *model, const struct tide_history_
         snprintf(out, size, "%s %s", name, TIDE_SIZE((double)mark->number));
 }
 
-/* The newest note at the cursor, in at most half the line. Returns the columns used. */
+/* Draws the newest note at the cursor, in at most half the line. Returns the columns used. */
 static int draw_note(struct tide_cells *cells, const struct tide_model *model, int row)
 {
     const struct tide_history *history = model->history;
@@ -166,7 +166,7 @@ static int draw_note(struct tide_cells *cells, const struct tide_model *model, i
     return 0;
 }
 
-/* A note, phases that run, then the last marks that are no steps, the newest first. */
+/* Draws a note, the running phases, then the last marks that are not steps, newest first. */
 static void draw_marks(struct tide_cells *cells, const struct tide_model *model, int row)
 {
     enum { SHOWN = 4, LOOKED_AT = 4096 };
@@ -233,7 +233,7 @@ static void draw_keys(struct tide_cells *cells, const struct tide_model *model,
     }
 }
 
-/* A pane of text over `rows` lines. Long lines are broken; scrolling counts lines of text. */
+/* Draws a pane of text over `rows` lines. Long lines are wrapped; scrolling counts lines of text. */
 static void draw_text_pane(struct tide_cells *cells, struct tide_model *model, int top, int rows,
                            const char *title, const char *text, bool from_end)
 {
@@ -328,7 +328,7 @@ static void draw_pane(struct tide_cells *cells, struct tide_model *model, const 
     }
 }
 
-/* How many of `rows` lines the chart gets: the table what it needs, but at most half. */
+/* Returns the chart's part of `rows` lines: the table gets what it needs, but at most half. */
 static int chart_share(const struct tide_model *model, int rows)
 {
     int table = (int)(model->row_count < 200 ? model->row_count : 200) + 1;

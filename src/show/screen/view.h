@@ -1,8 +1,8 @@
 /*
- * view.h - draws the model into cells: the verdict, the chart, the table, the panes over them.
+ * view.h - draws the model into cells: the verdict, the chart, the table, and panes over them.
  *
- * Works at every size; below TIDE_VIEW_COLUMNS x TIDE_VIEW_ROWS it says so in one line. Sets the model's
- * page_rows.
+ * Works at every size; below TIDE_VIEW_COLUMNS x TIDE_VIEW_ROWS it prints one line saying so. Sets the
+ * model's page_rows.
  */
 #ifndef TIDE_VIEW_H
 #define TIDE_VIEW_H
@@ -12,28 +12,27 @@
 
 enum { TIDE_VIEW_COLUMNS = 50, TIDE_VIEW_ROWS = 14 };
 
-/* What is on the screen beside the model. All texts are escaped, "" where there is nothing to say; borrowed.
- */
+/* What the screen shows beside the model. All texts are escaped and borrowed; "": nothing to say. */
 struct tide_view_info {
     const char *recording;    /* file name */
     const char *sentence;     /* the verdict so far */
-    const char *brief;        /* one short line: trend and limit */
-    const char *verdict_text; /* all of it, in lines */
+    const char *brief;        /* a short line: trend and limit */
+    const char *verdict_text; /* the whole verdict, as lines */
     const char *log_text;     /* last lines of the program's output */
     const char *message;      /* what just happened; shown in place of the help line */
     enum tide_style mood;     /* of the sentence */
 };
 
-/* What becomes of the program, over whatever the cells show. */
+/* Asks, over whatever the cells show, what becomes of the program. */
 void tide_view_question(struct tide_cells *cells);
 
 void tide_view_draw(struct tide_cells *cells, struct tide_model *model, const struct tide_view_info *info);
 
-/* How a verdict looks. */
+/* Returns the style of a verdict. */
 enum tide_style tide_verdict_style(const struct tide_verdict *verdict);
 
-/* The process table (process_table.c): a heading and rows - 1 rows of the model, from line `top` on. Keeps
- * the chosen row in sight. */
+/* Draws the process table (process_table.c): a heading and rows - 1 rows of the model, from line `top` on.
+ * Scrolls so that the chosen row is visible. */
 void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows);
 
 #endif

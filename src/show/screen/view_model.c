@@ -9,7 +9,7 @@ enum {
     MARKS_BYTES = 512 << 20,
     FOLDS_MAX = 1 << 20,
     ZOOM_MAX = 24,
-    PLAY_SECONDS = 30, /* a recording that is longer plays in about this time */
+    PLAY_SECONDS = 30, /* longer recordings play in about this time */
 };
 
 void tide_model_init(struct tide_model *model)
@@ -38,7 +38,7 @@ bool tide_model_steps_shown(const struct tide_model *model)
     return model->by_steps && model->axis.is_steps;
 }
 
-/* Looks for steps, phases and epochs again when there is something new. */
+/* Finds steps, phases and epochs again if there are new marks. */
 static int follow_marks(struct tide_model *model)
 {
     const struct tide_history *history = model->history;
@@ -97,10 +97,10 @@ void tide_model_edges(const struct tide_model *model, double from, double to, si
     double first, last;
     tide_model_extent(model, &first, &last);
     if (to >= last && ret_edges[count] < model->end_ns)
-        ret_edges[count] = model->end_ns; /* what came after the last step is in the last column */
+        ret_edges[count] = model->end_ns; /* the last column includes what came after the last step */
 }
 
-/* The window keeps the cursor inside; while following it ends at the end. */
+/* Places the window so that it contains the cursor; while following, it ends at the end. */
 static void place_window(struct tide_model *model)
 {
     double first, last;
@@ -151,8 +151,8 @@ static int rebuild(struct tide_model *model)
     return bad;
 }
 
-/* The newest look that saw anybody: the last one of a tree that has ended sees none, and would turn all that
- * was there until then into a spike. */
+/* Returns the time of the newest look that saw a process. The last look at a tree that has ended sees none,
+ * and would make everything before it look like a spike. */
 static int64_t last_moment(const struct tide_history *history)
 {
     size_t count = history->tick_count;
@@ -174,7 +174,7 @@ int tide_model_update(struct tide_model *model, const struct tide_history *histo
     return rebuild(model) | bad;
 }
 
-/* Adds as if numbers went round: absurd ones give an absurd sum and nothing worse. */
+/* Adds with wrap-around: absurd numbers give an absurd sum, but no undefined behaviour. */
 static void add_round(int64_t *sum, int64_t bytes)
 {
     *sum = (int64_t)((uint64_t)*sum + (uint64_t)bytes);
@@ -186,7 +186,7 @@ static const struct tide_history_process *member_of(const struct tide_model *mod
     return &model->history->processes[model->members[row->first + m] - 1];
 }
 
-/* The mean over those members whose share is known; 1 when it is known of none. */
+/* Returns the mean share of the members whose share is known; 1 if it is known of none. */
 static double usual_share(const struct tide_model *model, const struct tide_row *row)
 {
     double sum = 0;
@@ -201,8 +201,8 @@ static double usual_share(const struct tide_model *model, const struct tide_row 
     return known ? sum / (double)known : 1;
 }
 
-/* Adds a process's changes at the ticks where they happened. As when it is judged, the part that it shares
- * from the start stays what it was, and what comes on top is its own. */
+/* Adds a process's changes at the ticks where they happened. As in judging, the part that it shares from the
+ * start stays constant, and growth is its own. */
 static void add_changes(const struct tide_strided *clock, const struct tide_history_process *process,
                         double share, int64_t *private, int64_t *rss)
 {
@@ -227,7 +227,7 @@ static void add_changes(const struct tide_strided *clock, const struct tide_hist
     }
 }
 
-/* The sums of a role's members at every tick: changes first, then their running total. */
+/* Makes the sums of a role's members at every tick: first the changes, then their running total. */
 static struct tide_strided role_series(struct tide_model *model, const struct tide_row *row)
 {
     const struct tide_history *history = model->history;
@@ -334,7 +334,7 @@ static void move_cursor(struct tide_model *model, double share)
         model->cursor_ns = model->end_ns;
 }
 
-/* What keys do. A function gets the key, for those that come in pairs. */
+/* The actions of keys. A function gets the key, because some keys come in pairs. */
 
 static void choose(struct tide_model *model, ptrdiff_t by)
 {
@@ -463,7 +463,7 @@ static void do_quit(struct tide_model *model, int key)
 
 struct binding {
     int keys[6];
-    struct tide_key_help help; /* NULL texts: explained by the row before */
+    struct tide_key_help help;
     void (*run)(struct tide_model *model, int key);
 };
 
@@ -498,7 +498,7 @@ const struct tide_key_help *tide_model_help(size_t i)
     return i < BINDINGS ? &bindings[i].help : NULL;
 }
 
-/* In a pane with text the keys that choose rows scroll. */
+/* In a text pane, the keys that choose rows scroll instead. */
 static bool scroll_pane(struct tide_model *model, int key)
 {
     static const struct {

@@ -1,9 +1,9 @@
 /*
- * view_rows.c - the rows of the process table: who is shown, under whom, folded or not, in which order.
+ * view_rows.c - the rows of the process table: which are shown, their parents, folding and order.
  *
  * Processes with the same parent and the same role are one foldable row, folded at first. A parent must have
- * a smaller id than its child, else the child counts as a root: so a recording with a circle in it cannot
- * hang the view.
+ * a smaller id than its child; otherwise the child counts as a root. So a recording with a cycle cannot hang
+ * the view.
  */
 #include "show/screen/view_model.h"
 #include "base/grow.h"
@@ -16,10 +16,10 @@
 #define ROLE_BIT (UINT64_C(1) << 63)
 
 enum {
-    GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
+    GPU_LOOK_BACK = 4096, /* most GPU samples before the cursor to read */
     GPU_DEVICES = 64,
     ROWS_MOST = 1 << 28,
-    LARGE_PART = 100, /* a process is large that once held this part of the tree's peak */
+    LARGE_PART = 100, /* a process is large if its peak was at least 1/100 of the tree's */
 };
 
 static const struct tide_history_process *process_of(const struct tide_model *model, int64_t id)
@@ -39,7 +39,7 @@ static int64_t parent_of(const struct tide_model *model, int64_t id)
     return parent > 0 && parent < id ? parent : 0;
 }
 
-/* The highest point so far, or what the kernel said, which may be higher. */
+/* Updates the peak: the highest point so far, or the kernel's number, which may be higher. */
 static void find_peak(struct tide_row_moment *moment, const struct tide_history_process *process)
 {
     if (process->point_count < moment->peak_points) /* the history was thinned */
@@ -72,14 +72,14 @@ static void find_moment(struct tide_row_moment *moment, const struct tide_histor
     }
 }
 
-/* Sums of untrusted numbers stop at the largest there is. */
+/* Adds untrusted numbers; saturates at the largest. */
 static void add(int64_t *sum, int64_t bytes)
 {
     if (bytes >= 0 && __builtin_add_overflow(*sum < 0 ? 0 : *sum, bytes, sum))
         *sum = INT64_MAX;
 }
 
-/* The newest GPU sample of each process and device, not later than the cursor. */
+/* Adds the newest GPU sample of each process and device at or before the cursor. */
 static void add_gpu(struct tide_model *model)
 {
     const struct tide_history *history = model->history;
@@ -146,7 +146,7 @@ static int compare_members(const void *left, const void *right, void *context)
     return role ? role : a < b ? -1 : a > b;
 }
 
-/* Of those that have ended, the many small helpers of a start are left out until somebody asks for them. */
+/* True if a process is shown. By default the many small helpers that have ended are hidden. */
 static bool visible(const struct tide_model *model, int64_t id)
 {
     const struct tide_row_moment *moment = &model->moments[id - 1];
@@ -157,7 +157,7 @@ static bool visible(const struct tide_model *model, int64_t id)
     return moment->peak >= 0 && moment->peak >= model->peak_bytes / LARGE_PART;
 }
 
-/* Ids of the processes that are to be seen, those of one group side by side. Returns how many. */
+/* Collects the ids of visible processes, those of a group adjacent. Returns how many. */
 static size_t collect(struct tide_model *model)
 {
     size_t count = 0;
@@ -177,7 +177,7 @@ static size_t group_end(const struct tide_model *model, size_t begin, size_t end
     return to;
 }
 
-/* First and end of the members whose parent is `parent`. */
+/* Returns begin and end of the members whose parent is `parent`. */
 static void kids_of(const struct tide_model *model, size_t count, int64_t parent, size_t *ret_begin,
                     size_t *ret_end)
 {
@@ -197,7 +197,7 @@ static void kids_of(const struct tide_model *model, size_t count, int64_t parent
     *ret_end = edge[1];
 }
 
-/* Where each judged series is found: a process by its id, a role by its name, the tree by 0. */
+/* Indexes the judged series: a process by its id, a role by its name, the tree by 0. */
 static int index_judged(struct tide_model *model)
 {
     const struct tide_assessment *assessment = model->assessment;
@@ -243,8 +243,8 @@ static bool toggled(const struct tide_model *model, uint64_t key)
     return tide_map_get(&model->toggled, key, &value);
 }
 
-/* Adds up the members of a row at the cursor. PSS counts only if it is known of all. The peak of a role is
- * not the sum of its members' peaks: it is found with the sparkline. */
+/* Adds up the members of a row at the cursor. PSS counts only if known for all. The peak of a role is not the
+ * sum of its members' peaks: it is found with the sparkline. */
 static void sum_members(struct tide_model *model, struct tide_row *row)
 {
     size_t pss_known = 0;
@@ -289,14 +289,14 @@ static struct tide_row *add_row(struct tide_model *model, enum tide_row_kind kin
 static void find_tree_peak(struct tide_model *model)
 {
     const struct tide_history *history = model->history;
-    if (model->peak_ticks > history->tick_count) /* the history was thinned: ticks have moved */
+    if (model->peak_ticks > history->tick_count) /* the history was thinned: indices have changed */
         model->peak_ticks = 0;
     for (; model->peak_ticks < history->tick_count; model->peak_ticks++)
         if (history->ticks[model->peak_ticks].rss_bytes > model->peak_bytes)
             model->peak_bytes = history->ticks[model->peak_ticks].rss_bytes;
 }
 
-/* The first row: everything, a shared page counted once as far as is known. */
+/* Adds the first row: the whole tree, shared pages counted once as far as known. */
 static int add_tree(struct tide_model *model, size_t count)
 {
     const struct tide_history *history = model->history;
@@ -318,11 +318,11 @@ static int add_tree(struct tide_model *model, size_t count)
     return 0;
 }
 
-/* A stretch of members still to be shown. */
+/* A range of members still to be shown. */
 struct pending {
     size_t begin, end;
     int depth;
-    bool apart; /* each by itself: the members of an unfolded role */
+    bool apart; /* each on its own row: members of an unfolded role */
 };
 
 struct walk {
@@ -340,7 +340,7 @@ static int push(struct walk *walk, size_t begin, size_t end, int depth, bool apa
     return 0;
 }
 
-/* Shows the first group of the topmost stretch and puts what is under it on the stack. */
+/* Adds the row of the first group in the topmost range and pushes its children. */
 static int visit(struct tide_model *model, struct walk *walk, size_t count)
 {
     struct pending *top = &walk->stack[walk->count - 1];
@@ -369,7 +369,7 @@ static int build_tree(struct tide_model *model, size_t count)
     size_t begin, end;
     kids_of(model, count, 0, &begin, &end);
     int bad = push(&walk, begin, end, 0, false);
-    /* A process whose parent is not shown must not vanish with it. */
+    /* A process whose parent is hidden must not vanish with it. */
     for (size_t i = 0; !bad && i < count; i = group_end(model, i, count)) {
         int64_t parent = parent_of(model, model->members[i]);
         if (parent && !visible(model, parent))
@@ -406,7 +406,7 @@ static void sort_rows(struct tide_model *model, size_t first)
         qsort_r(model->rows + first, model->row_count - first, sizeof *model->rows, compare_rows, model);
 }
 
-/* Every group as one row, the largest first, with the members of those that are unfolded below them. */
+/* Adds every group as one row, the largest first, with the members of unfolded ones below them. */
 static int build_flat(struct tide_model *model, size_t count)
 {
     size_t first = model->row_count;
