@@ -65,8 +65,8 @@ enum tide_column_role tide_column_role(const char *name)
     return isnan(tide_column_bytes_scale(name)) ? TIDE_COLUMN_OTHER : TIDE_COLUMN_MEMORY;
 }
 
-/* Bytes per unit in a log; NAN when text is not a unit. One letter is a power of 1024 there: top, ps, du and
- * Slurm write it so. */
+/* Bytes per unit as logs write it; NAN if text is not a unit. A single letter is a power of 1024, as in top,
+ * ps, du and Slurm. */
 static double unit_scale(const char *text)
 {
     if (!strcasecmp(text, "byte") || !strcasecmp(text, "bytes"))
@@ -129,8 +129,8 @@ static bool parse_clock(const char *text, double *ret_seconds)
     return true;
 }
 
-/* One zone for the whole log: only differences matter. A time of day starts over at midnight, which is
- * bridged like any clock that jumps. */
+/* Ignores the time zone: a log has one, and only differences matter. A time of day starts over at midnight;
+ * series.c bridges that like any other clock that jumps. */
 static bool parse_time(const char *text, double *ret_seconds)
 {
     int year, month, day, used = 0;

@@ -1,5 +1,5 @@
 /*
- * columns.h - what a column of a log is, by its name, and what a cell is, by its text. Pure.
+ * columns.h - what a column of a log holds, by its name, and a cell, by its text. Pure functions.
  */
 #ifndef TIDE_COLUMNS_H
 #define TIDE_COLUMNS_H
@@ -17,18 +17,18 @@ enum tide_column_role {
 
 enum tide_column_role tide_column_role(const char *name);
 
-/* Bytes per unit of a column by its name ("rss_mb", "RSS (MiB)", "mem[GB]", "uss_bytes"); NAN when it does
- * not say. */
+/* Bytes per unit of a column, from its name ("rss_mb", "RSS (MiB)", "mem[GB]", "uss_bytes"). NAN if the name
+ * has no unit. */
 double tide_column_bytes_scale(const char *name);
 
-/* Seconds per unit of a time column by its name; where the name is silent, by the size of its first value (a
- * date in ms, us or ns). */
+/* Seconds per unit of a time column, from its name. If the name has no unit, from the size of the first
+ * value, which may be a date in ms, us or ns. */
 double tide_column_seconds_scale(const char *name, double first);
 
 enum tide_cell { TIDE_CELL_TEXT, TIDE_CELL_NUMBER, TIDE_CELL_MISSING, TIDE_CELL_TIME, TIDE_CELL_SIZE };
 
-/* What a cell is, and its value: a number; NAN where a value is missing; seconds, of a date (since 1970) or
- * of a time of day; bytes, of a number with a unit of memory ("512 MiB"). Of other text there is no value. */
+/* The kind of a cell and its value: a number; NAN for a missing value; seconds for a date (since 1970) or a
+ * time of day; bytes for a number with a unit of memory ("512 MiB"). Other text has no value. */
 enum tide_cell tide_column_cell(const char *text, size_t len, double *ret_value);
 
 #endif

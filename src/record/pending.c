@@ -1,6 +1,6 @@
 /*
- * pending.c - see pending.h. A list in an arena; a map finds the row of a process, which may be replaced at
- * every tick.
+ * pending.c - see pending.h. A list in an arena; a map finds the row of a process, which is replaced at every
+ * tick.
  */
 #include "record/pending.h"
 #include "base/arena.h"
@@ -12,7 +12,7 @@
 
 enum { MAX_PROCESSES = TIDE_PENDING_BYTES / 64 };
 
-/* What was put at once. */
+/* The rows of one tide_pending_put(). */
 struct batch {
     struct batch *next;
     enum tide_schema table;
@@ -74,7 +74,7 @@ int tide_pending_each(const struct tide_pending *pending, tide_on_pending *on, v
     return result;
 }
 
-/* A copy of text in the arena, or `old` when that says the same; NULL stays NULL. */
+/* A copy of text in the arena, or `old` if it is the same text. NULL stays NULL. */
 static const char *keep(struct tide_pending *pending, const char *old, const char *text)
 {
     if (!text || (old && strcmp(old, text) == 0))
@@ -85,7 +85,7 @@ static const char *keep(struct tide_pending *pending, const char *old, const cha
     return copy ? copy : "";
 }
 
-/* Makes `copy`, which has an older row or zeros, a copy of row. */
+/* Makes `copy`, which holds an older row or zeros, a copy of row. */
 static void copy_row(struct tide_pending *pending, const struct tide_schema_table *table, const char *row,
                      char *copy)
 {
@@ -93,7 +93,7 @@ static void copy_row(struct tide_pending *pending, const struct tide_schema_tabl
         const struct tide_schema_column *column = &table->columns[i];
         const void *from = row + column->offset;
         void *to = copy + column->offset;
-        bool text = column->type >= TIDE_TYPE_TEXT; /* or begins with one */
+        bool text = column->type >= TIDE_TYPE_TEXT; /* or starts with a text pointer */
         const char *old = text ? *(const char **)to : NULL;
         memcpy(to, from, column->bytes);
         if (text)
@@ -101,7 +101,7 @@ static void copy_row(struct tide_pending *pending, const struct tide_schema_tabl
     }
 }
 
-/* A new batch of zeros at the end of the list, or NULL. */
+/* Appends a batch of zeros to the list. NULL: out of memory. */
 static struct batch *append(struct tide_pending *pending, enum tide_schema table, size_t count)
 {
     struct batch *batch =
@@ -121,7 +121,7 @@ static struct batch *append(struct tide_pending *pending, enum tide_schema table
     return batch;
 }
 
-/* The batch of a process, which is new if there is none; or NULL. */
+/* Returns the batch of a process, appending one if it has none. NULL: out of memory. */
 static struct batch *find_process(struct tide_pending *pending, int64_t id)
 {
     uint64_t found;
@@ -129,7 +129,7 @@ static struct batch *find_process(struct tide_pending *pending, int64_t id)
     if (tide_map_get(&pending->processes, (uint64_t)id, &found))
         return (struct batch *)(uintptr_t)found;
     struct batch *batch = append(pending, TIDE_SCHEMA_PROCESS, 1);
-    /* Without an entry in the map the next update appends a second row, which is written after this one. */
+    /* If the map has no room, the next update appends a second row, which is written after this one. */
     if (batch)
         (void)tide_map_put(&pending->processes, (uint64_t)id, (uint64_t)(uintptr_t)batch);
     return batch;

@@ -1,10 +1,10 @@
 /*
- * pending.h - rows that later rows depend on and that are not yet in the file for certain.
+ * pending.h - rows that later rows depend on and that may not be in the file yet.
  *
- * The writer puts each row of a table that `waits` (schema.h) here as well as into the open transaction,
- * forgets them when the transaction is committed, and writes them again after one that failed. A process,
- * which changes at every tick, has at most one row here, the newest; of the others a later row follows an
- * earlier one. At most TIDE_PENDING_BYTES are held; what does not fit, or cannot be allocated, is lost and
+ * The writer puts each row of a table with `waits` set (schema.h) here as well as into the open transaction.
+ * It clears them when the transaction is committed, and writes them again after a transaction that failed. A
+ * process, whose row changes at every tick, has at most one row here, the newest. All other rows are
+ * appended. At most TIDE_PENDING_BYTES are held. A row that does not fit or cannot be allocated is lost, and
  * tide_pending_lost() says so.
  */
 #ifndef TIDE_PENDING_H
@@ -16,21 +16,21 @@ enum { TIDE_PENDING_BYTES = 16 << 20 };
 
 struct tide_pending;
 
-/* Caller frees with tide_pending_free; NULL when there is no memory. */
+/* Caller frees with tide_pending_free. NULL: out of memory. */
 struct tide_pending *tide_pending_new(void);
 void tide_pending_free(struct tide_pending *pending);
 void tide_pending_clear(struct tide_pending *pending);
 
-/* Rows of one table, which are copied with their texts. A process comes alone. */
+/* Copies `count` rows of one table, with their texts. Processes are put one at a time. */
 void tide_pending_put(struct tide_pending *pending, enum tide_schema table, const void *rows, size_t count);
 
 typedef int tide_on_pending(void *context, enum tide_schema table, const void *rows, size_t count);
 
-/* In the order of their first appearance, until one returns non-zero, which is returned. Rows are borrowed.
- */
+/* Calls `on` with all rows, in the order in which they first appeared, until it returns non-zero; returns
+ * that value. Rows are borrowed. */
 int tide_pending_each(const struct tide_pending *pending, tide_on_pending *on, void *context);
 
-/* Whether a row was lost since the last clear. */
+/* True if a row was lost since the last clear. */
 bool tide_pending_lost(const struct tide_pending *pending);
 
 #endif

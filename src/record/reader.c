@@ -1,15 +1,15 @@
 /*
  * reader.c - see reader.h.
  *
- * The file is opened without SQLITE_OPEN_CREATE and read-only. Before the first query the connection is
- * locked down (lock_down), and every table that is queried is checked to be an ordinary one: no view, no
- * virtual table, no computed column. What is left for a malicious file is wrong numbers, which the row
- * functions check one by one, and a damaged b-tree, which SQLite reports.
+ * The file is opened read-only and without SQLITE_OPEN_CREATE. Before the first query the connection is
+ * locked down (lock_down), and every table that is queried must be an ordinary one: no view, no virtual
+ * table, no computed column. All that a malicious file can then contain is wrong numbers, which
+ * tide_schema_read() checks one by one, and a damaged b-tree, which SQLite reports.
  *
- * A recording that ended well is one file without a log (-wal); since recordings are never written again it
- * cannot change, and is opened as immutable: nothing is created beside it, and its directory need not be
- * writable. Where there is a log, its writer is at work or was killed; SQLite then needs the -shm file, and
- * makes it if it may. Only a killed recording whose -shm was lost, on a read-only medium, is refused.
+ * A recording that ended cleanly is one file without a log (-wal). It never changes again, so it is opened as
+ * immutable: SQLite creates nothing beside it, and its directory need not be writable. If there is a log, its
+ * writer is running or was killed. SQLite then needs the -shm file and creates it if it may. Only a killed
+ * recording whose -shm was lost is refused on a read-only medium.
  */
 #include "record/reader.h"
 #include "base/buf.h"
@@ -31,15 +31,15 @@ enum {
     ROW_BYTES = 1 << 20, /* a longer row is damage */
 };
 
-static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
+static const char MAGIC[16] = "SQLite format 3"; /* the NUL included */
 
 struct tide_reader {
     sqlite3 *db;
-    char *name;      /* escaped */
+    char *name;      /* escaped for messages */
     int64_t version; /* of the schema */
-    char *meta;      /* the text that was asked for last */
+    char *meta;      /* text that tide_reader_meta_text() returned last */
     int64_t skipped;
-    /* Largest key of a row that is in `skipped`: one that is seen again counts once. */
+    /* Largest key of the rows counted in `skipped`, so that a row that is seen again counts once. */
     int64_t counted[TIDE_SCHEMA_TABLES];
     int64_t last; /* row number of the last mark that a callback took */
 };
@@ -51,7 +51,7 @@ static int suggest_recording(struct tide_err *err)
 
 /* --- opening ------------------------------------------------------------------------------------------- */
 
-/* Says what the database's last error means for a user. */
+/* Explains the database's last error to the user. */
 static int explain(const struct tide_reader *reader, struct tide_err *err)
 {
     int code = reader->db ? sqlite3_errcode(reader->db) & 0xff : SQLITE_NOMEM;
@@ -103,7 +103,7 @@ static int lock_down(struct tide_reader *reader)
                : -1;
 }
 
-/* The one integer that sql yields. */
+/* Returns through ret_value the one integer that sql yields. */
 static int query_integer(struct tide_reader *reader, const char *sql, int64_t *ret_value,
                          struct tide_err *err)
 {
@@ -121,7 +121,7 @@ static int query_integer(struct tide_reader *reader, const char *sql, int64_t *r
     return result;
 }
 
-/* Every table that the version has is an ordinary table with ordinary columns. */
+/* Checks that every table of the recording's version is an ordinary table with ordinary columns. */
 static int check_tables(struct tide_reader *reader, struct tide_err *err)
 {
     const struct tide_schema_table *table = tide_schema_tables, *behind = table + TIDE_SCHEMA_TABLES;
@@ -205,7 +205,7 @@ int tide_reader_adopt(sqlite3 *db, const char *name, struct tide_reader **ret_re
     return -1;
 }
 
-/* Whether a log is there: of a writer that is at work, or that was killed. */
+/* True if there is a log: its writer is running or was killed. */
 static bool has_log(const char *path)
 {
     struct tide_buf log;
@@ -220,13 +220,13 @@ static bool has_log(const char *path)
     return has;
 }
 
-/* What the first bytes of a database say. */
+/* From the first bytes of a database. */
 struct head {
     int64_t page_bytes;
-    bool wal; /* it was put into WAL mode: a recording is, as soon as it has its tables */
+    bool wal; /* in WAL mode, as every recording is once it has its tables */
 };
 
-/* Whether the file begins as a database does. */
+/* True if the file starts like a database. */
 static bool read_head(const char *path, struct head *ret_head)
 {
     unsigned char head[19];
@@ -250,9 +250,9 @@ static int refuse_to_open(const char *path, int error, struct tide_err *err)
     return error == ENOENT ? suggest_recording(err) : -1;
 }
 
-/* Refuses what SQLite would only say "unable to open" about, or take for an empty database. *ret_finished:
- * nobody writes to it any more. One that is not in WAL mode is being made at this moment, or was copied by
- * other means: it needs no care. */
+/* Refuses files that SQLite would call "unable to open" without a reason, or take for an empty database.
+ * *ret_finished: nobody writes to the recording any more. A file that is not in WAL mode is being created
+ * right now, or was copied by other means; it needs no special care. */
 static int check_file(const char *path, bool *ret_finished, struct tide_err *err)
 {
     struct stat status;
@@ -272,7 +272,7 @@ static int check_file(const char *path, bool *ret_finished, struct tide_err *err
     if (access(path, R_OK) != 0)
         return refuse_to_open(path, errno, err);
     bool alone = read_head(path, &head) && !has_log(path);
-    /* It ends within a page, and no log says what was in it: SQLite would read zeros there. */
+    /* The file ends in the middle of a page and no log has the rest. SQLite would read zeros there. */
     if (alone && status.st_size % head.page_bytes != 0)
         return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes", shown,
                             (long long)status.st_size);
@@ -280,7 +280,7 @@ static int check_file(const char *path, bool *ret_finished, struct tide_err *err
     return 0;
 }
 
-/* path as a file: URI, so that no byte of it is taken for something else. */
+/* path as a file: URI, with every special byte encoded. */
 static void append_uri(struct tide_buf *uri, const char *path, const char *query)
 {
     tide_buf_text(uri, path[0] == '/' ? "file:" : "file:./");
@@ -332,7 +332,7 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     if (fd >= 0 && fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode)) {
-        close(fd); /* what is taken out of a pipe is gone */
+        close(fd); /* reading a pipe would consume what the next reader needs */
         return 0;
     }
     while (fd >= 0 && have < sizeof head && (got = read(fd, head + have, sizeof head - have)) > 0)
@@ -347,7 +347,7 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
 
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err)
 {
-    /* BEGIN alone takes no snapshot: the first read does. */
+    /* BEGIN alone takes no snapshot; the first read does. */
     if (sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
         return explain(reader, err);
     if (sqlite3_exec(reader->db, "SELECT 1 FROM meta LIMIT 1", NULL, NULL, NULL) == SQLITE_OK)
@@ -370,7 +370,7 @@ int64_t tide_reader_skipped(const struct tide_reader *reader)
 
 /* --- meta ---------------------------------------------------------------------------------------------- */
 
-/* Its text, if it has one, lives until the next one is asked for. */
+/* The text of the value, if it has one, is valid until the next call. */
 static struct tide_meta_value find_meta(struct tide_reader *reader, const char *key)
 {
     struct tide_meta_value value = {NULL, TIDE_UNKNOWN};
@@ -405,7 +405,7 @@ int tide_reader_each(struct tide_reader *reader, enum tide_schema which, int64_t
                      void *context, struct tide_err *err)
 {
     const struct tide_schema_table *table = &tide_schema_tables[which];
-    /* Rows up to this key were looked at before, and those left out are counted. */
+    /* Rows up to this key were read before, and the skipped ones among them are counted already. */
     const int64_t counted = reader->counted[which];
     sqlite3_stmt *statement = NULL;
     char sql[TIDE_SCHEMA_SQL];

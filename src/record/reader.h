@@ -26,35 +26,34 @@ enum { TIDE_READER_TEXT = 64 * 1024 };
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err);
 void tide_reader_free(struct tide_reader *reader);
 
-/* The same of a database that is open, which it takes over, also on failure: for fuzzing, which has databases
- * in memory. name is what error sentences call it. */
+/* The same for a database that is already open, for fuzzing, which has databases in memory. Takes it over,
+ * even on failure. name: what error messages call it. */
 struct sqlite3;
 int tide_reader_adopt(struct sqlite3 *db, const char *name, struct tide_reader **ret_reader,
                       struct tide_err *err);
 
-/* Whether the first bytes of the file say that it is a SQLite database; -1 with a sentence when it cannot be
- * read. */
+/* 1 if the file starts like a SQLite database, 0 if not, -1 with a message if it cannot be read. */
 int tide_reader_is_recording(const char *path, struct tide_err *err);
 
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err);
 void tide_reader_end(struct tide_reader *reader);
 
-/* NULL / TIDE_UNKNOWN when there is none. The text is borrowed: valid until the next one is asked for. */
+/* The value of a key; NULL or TIDE_UNKNOWN if there is none. The text is borrowed until the next call. */
 const char *tide_reader_meta_text(struct tide_reader *reader, const char *key);
 int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key);
 
-/* A row of a table, as its struct in record.h. */
+/* row: the struct of record.h that belongs to the table. */
 typedef int tide_on_row(void *context, const void *row);
 
 #define TIDE_READER_ALL INT64_MIN
 
-/* The rows of a table whose key is over `after`, in order of the key: an id of its own, or of a tick; of
- * marks a row number. Limits, notes and states of the heap come in order of time, a stack's rows in order of
- * depth. A table that the recording is too old for has none. Returns 0, -1, or the callback's value. */
+/* Calls `on` for each row of a table whose key (its id, its tick; for marks the row number) is greater than
+ * `after`, by key; limits, notes and heap states by time, the rows of a stack by depth. A table that the
+ * recording is too old to have is empty. Returns 0, -1, or the callback's value. */
 int tide_reader_each(struct tide_reader *reader, enum tide_schema table, int64_t after, tide_on_row *on,
                      void *context, struct tide_err *err);
 
-/* Of marks: the row number of the last one that the callback took in that call, or `after`. */
+/* After reading marks: the row number of the last one for which the callback returned >= 0, or `after`. */
 int64_t tide_reader_last(const struct tide_reader *reader);
 
 /* Rows left out so far because their values were out of range. */

@@ -1,10 +1,10 @@
 /*
- * schema.c - see schema.h: the columns of each table, the tables, the views, and the SQL that follows; and
- * rows between the structs of record.h and a statement.
+ * schema.c - see schema.h: the columns of each table, the tables, the views, the SQL derived from them, and
+ * the conversion of rows between the structs of record.h and a statement.
  *
- * Rows of a moment are clustered on (tick, ...), so that writing appends at one end and reading a stretch of
- * time is one scan. Kinds are small integers in the tables (a long run has a million marks) and words in the
- * views; the views are for people: nothing in Tidemark reads them.
+ * Tables of samples are clustered on (tick, ...), so that writing appends at one end and reading a period of
+ * time is one scan. Kinds are small integers in the tables, because a long run has a million marks, and words
+ * in the views. The views are for people: nothing in Tidemark reads them.
  */
 #include "record/schema.h"
 #include "base/check.h"
@@ -18,10 +18,10 @@
 
 #define NEVER INT64_MIN
 
-/* What a number of a type may be. */
+/* The range of a numeric type. */
 static const struct range {
     int64_t least, most;
-    int64_t null; /* that NULL stands for, or NEVER */
+    int64_t null; /* the number that NULL means, or NEVER */
 } ranges[TIDE_TYPES] = {
     [TIDE_TYPE_ID] = {1, TIDE_LARGEST, NEVER},
     [TIDE_TYPE_COUNT] = {0, TIDE_LARGEST, NEVER},
@@ -178,7 +178,7 @@ const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES] = {
     [TIDE_SCHEMA_SAMPLE] = {"sample", COLUMNS(SAMPLE, tide_sample), 2, .waits = false},
     [TIDE_SCHEMA_SMAPS] = {"smaps", COLUMNS(SMAPS, tide_smaps), 2, .waits = false},
     [TIDE_SCHEMA_MARK] = {"mark", COLUMNS(MARK, tide_mark), 0, .waits = false},
-    /* Several processes that cannot be told apart are one row with their sum. */
+    /* Processes that cannot be told apart share one row with their sum. */
     [TIDE_SCHEMA_GPU] = {"gpu", COLUMNS(GPU, tide_gpu_sample), 3,
                          .conflict =
                              " ON CONFLICT DO UPDATE SET bytes ="
@@ -233,14 +233,14 @@ __attribute__((format(printf, 2, 3))) static void append(char sql[TIDE_SCHEMA_SQ
     TIDE_CHECK(len, <, TIDE_SCHEMA_SQL);
 }
 
-/* The names of the first columns of a table. */
+/* The names of the first `count` columns of a table. */
 static void append_names(char sql[TIDE_SCHEMA_SQL], const struct tide_schema_table *table, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         append(sql, "%s%s", i ? ", " : "", table->columns[i].name);
 }
 
-/* Whether the key is SQLite's own number of a row. */
+/* True if the key is SQLite's own row number. */
 static bool is_numbered(const struct tide_schema_table *table)
 {
     return table->keys == 0 || (table->keys == 1 && table->columns[0].type != TIDE_TYPE_TEXT);
@@ -324,8 +324,8 @@ static void bind_number(sqlite3_stmt *statement, int column, enum tide_schema_ty
         sqlite3_bind_int64(statement, column, value);
 }
 
-/* Valid UTF-8 is stored as text, anything else as a blob: the bytes are kept and no program that reads the
- * database chokes on them. */
+/* Valid UTF-8 is stored as text, anything else as a blob. This keeps the bytes without upsetting other
+ * programs that read the database. */
 static void bind_text(sqlite3_stmt *statement, int column, const char *text)
 {
     size_t len = text ? strnlen(text, TIDE_READER_TEXT) : 0, at = 0, step;
@@ -333,14 +333,14 @@ static void bind_text(sqlite3_stmt *statement, int column, const char *text)
     while (at < len && (step = tide_text_rune(text + at, len - at, NULL)) != 0)
         at += step;
     if (at < len && len == TIDE_READER_TEXT && len - at < 4)
-        len = at; /* cut within a rune */
+        len = at; /* the cut at TIDE_READER_TEXT is within a rune */
     if (at == len)
         sqlite3_bind_text(statement, column, text ? text : "", (int)len, SQLITE_STATIC);
     else
         sqlite3_bind_blob(statement, column, text, (int)len, SQLITE_STATIC);
 }
 
-/* A number of 8 bytes, a kind or a flag. */
+/* Loads an int64_t, an enum or a bool. */
 static int64_t load(const void *value, size_t bytes)
 {
     return bytes == sizeof(int64_t) ? *(const int64_t *)value
@@ -379,7 +379,7 @@ static void store(void *ret_value, size_t bytes, int64_t number)
         *(bool *)ret_value = number > 0;
 }
 
-/* found: SQLite's type of the value, which costs as much to ask for as the value. */
+/* found: SQLite's type of the value, which costs as much to get as the value: the caller gets it once. */
 static bool read_number(enum tide_schema_type type, size_t bytes, sqlite3_stmt *statement, int column,
                         int found, void *ret_value)
 {
@@ -404,7 +404,7 @@ static bool read_text(sqlite3_stmt *statement, int column, int found, const char
         return true;
     if (found != SQLITE_TEXT && found != SQLITE_BLOB)
         return false;
-    /* Asking a blob for text gives its bytes with a NUL behind them. */
+    /* sqlite3_column_text() on a blob returns its bytes with a NUL appended. */
     *ret_text = (const char *)sqlite3_column_text(statement, column);
     return *ret_text && sqlite3_column_bytes(statement, column) <= TIDE_READER_TEXT;
 }

@@ -1,8 +1,8 @@
 /*
  * series.c - from text to a table of numbers, then from the table to series.
  *
- * The text is walked once. Cells become doubles at once (NAN: missing), so that a million rows need 8 bytes a
- * cell and nothing else.
+ * The text is read once. Each cell becomes a double at once (NAN: missing), so a million rows need 8 bytes
+ * per cell and nothing more.
  */
 #include "record/series.h"
 #include "record/columns.h"
@@ -25,10 +25,10 @@ struct table {
     struct tide_arena *arena;
     const char *names[TIDE_SERIES_COLUMNS]; /* live in the arena */
     size_t columns;
-    const char *wanted;                        /* column that the user asks for, or NULL; borrowed */
-    bool has_header;                           /* else the names are ours */
-    unsigned kinds[TIDE_SERIES_COLUMNS];       /* of its cells: bits 1 << enum tide_cell */
-    const char *odd_text[TIDE_SERIES_COLUMNS]; /* the first cell that holds no value; lives in the arena */
+    const char *wanted;                        /* column that the user asked for, or NULL; borrowed */
+    bool has_header;                           /* else the names are made up */
+    unsigned kinds[TIDE_SERIES_COLUMNS];       /* kinds of its cells: bits 1 << enum tide_cell */
+    const char *odd_text[TIDE_SERIES_COLUMNS]; /* the first cell that holds no value; in the arena */
     size_t odd_line[TIDE_SERIES_COLUMNS];
     double *cells; /* rows * stride */
     size_t stride, rows;
@@ -121,8 +121,8 @@ static void set_cell(struct table *t, double *row, size_t column, const char *te
 /* ----------------------------------------------------------------------------------------------------
  * delimited */
 
-/* Cuts the next field off *at. Quotes are taken off into cell (CELL_MOST bytes). -1: a quote that does not
- * end, or a cell too long. */
+/* Cuts the next field off *at and copies it, without its quotes, into cell (CELL_MOST bytes). -1: an
+ * unterminated quote, or a cell that is too long. */
 static int next_field(const char **at, const char *end, char delimiter, char *cell, size_t *ret_len)
 {
     const char *p = *at;
@@ -269,7 +269,7 @@ static int parse_object(struct table *t, json_t *object, size_t line, struct tid
         if (column == t->columns) {
             bool other = tide_column_role(key) == TIDE_COLUMN_OTHER && (!t->wanted || strcmp(key, t->wanted));
             if (t->columns == t->stride || (other && t->columns >= OTHERS_MOST))
-                continue; /* a log may have hundreds of keys; those that nobody asks about are left out */
+                continue; /* a log may have hundreds of keys; skip those of no use here */
             if (add_column(t, key, strlen(key), err))
                 return -1;
         }
@@ -309,7 +309,7 @@ static int parse_jsonl(struct table *t, struct cursor c, struct tide_err *err)
     return 0;
 }
 
-/* '[' and then '{': no header of a table begins like that. */
+/* True if the text starts with '[' and '{', as no table does. */
 static bool is_json_array(const char *text, size_t len)
 {
     size_t i = 1;
@@ -358,8 +358,8 @@ static int refuse_text(const struct table *t, size_t column, const char *what, s
     return strchr(odd, ',') ? tide_err_hint(err, "numbers look like 1234.5, without any comma") : -1;
 }
 
-/* Bytes per number of a column: its cells may say themselves, else --unit, else its name. NAN: nobody does.
- */
+/* Bytes per number of a column: from its cells if they have units, else --unit, else its name. NAN:
+ * unknown. */
 static double scale_of(const struct table *t, size_t column, const struct tide_series_options *options)
 {
     return holds(t, column, TIDE_CELL_SIZE) ? 1
@@ -390,14 +390,14 @@ static int pick_value(const struct table *t, size_t column, const struct tide_se
     return 0;
 }
 
-/* Whether a column can be what its name says: a step is a number, a time a number or a date. */
+/* True if a column can be an axis: steps are numbers, times are numbers or dates. */
 static bool is_usable(const struct table *t, size_t column)
 {
     return !holds(t, column, TIDE_CELL_TEXT) && !holds(t, column, TIDE_CELL_SIZE);
 }
 
-/* Steps, time and PIDs. An axis that is there and cannot be read is not silently replaced by the row number.
- */
+/* Picks the columns of steps, time and PIDs. If there is an axis but it cannot be read, refuses it rather
+ * than silently using the row number. */
 static int pick_axes(const struct table *t, struct picked *p, struct tide_err *err)
 {
     size_t unreadable = SIZE_MAX;
@@ -454,7 +454,7 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Makes the axis go forward: see the header. Works on a copy of the strides to find the usual one. */
+/* Makes the axis go forward, as series.h says, with the median stride as the usual one. */
 static int straighten(double *x, size_t n, bool is_steps)
 {
     size_t forward = 0;
@@ -541,14 +541,14 @@ struct pid_order {
     size_t column;
 };
 
-/* Rows ordered by pid, those of one pid as they came, so that each process is one stretch. */
+/* Orders rows by pid, and the rows of one pid as they came, so that each process is one contiguous range. */
 static int by_pid(const void *a, const void *b, void *context)
 {
     const struct pid_order *order = context;
     size_t left = *(const size_t *)a, right = *(const size_t *)b;
     double l = order->table->cells[left * order->table->stride + order->column];
     double r = order->table->cells[right * order->table->stride + order->column];
-    if (isnan(l) != isnan(r)) /* rows of no process after all others */
+    if (isnan(l) != isnan(r)) /* rows without a PID come last */
         return isnan(l) ? 1 : -1;
     if (l < r || l > r)
         return l < r ? -1 : 1;

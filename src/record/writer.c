@@ -1,16 +1,16 @@
 /*
  * writer.c - see writer.h.
  *
- * One connection, prepared statements, one transaction per commit. What a commit has to survive is the death
- * of this process, which needs no fsync at all; a machine that runs out of memory, though, is often ended by
- * its power switch, so synchronous stays NORMAL: the file is synced at checkpoints only, and after a power
- * cut the recording is whole but may lack its last seconds. The log is kept small (WAL_PAGES) so that the
- * recording takes no more room than its rows.
+ * One connection, prepared statements, one transaction per commit. A commit has to survive the death of this
+ * process, which needs no fsync. But a machine that runs out of memory is often switched off, so synchronous
+ * stays NORMAL: the file is synced at checkpoints only, and after a power cut the recording is consistent but
+ * may lack its last seconds. The log is kept small (WAL_PAGES) so that the recording takes no more room than
+ * its rows.
  *
- * After a failure (full disk, I/O error) the connection stays open and `failed` is set. Rows of ticks are
- * dropped from then on; rows that later ones depend on (of tables that `waits`, schema.h) are held in
- * `pending` and are written when a commit gets through again. They are put there always, since a rollback
- * takes back what was written before the failure.
+ * After a failure (full disk, I/O error) the connection stays open and `failed` is set. From then on, rows of
+ * ticks are dropped. Rows that later ones depend on (tables with `waits` set, schema.h) are kept in `pending`
+ * until a commit succeeds again. They are always put there, before a failure too, because the rollback undoes
+ * rows that were already written.
  */
 #include "record/writer.h"
 #include "record/pending.h"
@@ -34,34 +34,34 @@
 
 enum {
     WAL_PAGES = 16,
-    BUSY_MS = 250,        /* another program may hold the write lock for a moment; no reader ever does */
+    BUSY_MS = 250,        /* another program may briefly hold the write lock; readers never do */
     RECENT = 8192,        /* processes whose last row is remembered, a power of two */
-    ROOM_BYTES = 1 << 20, /* that must be free before a full disk is tried again */
-    STACK_ROWS = 8,       /* that are put at once */
+    ROOM_BYTES = 1 << 20, /* that must be free before writing to a full disk is tried again */
+    STACK_ROWS = 8,       /* inserted by one statement */
     STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
 
-/* One for each table puts a row; and beside them: */
+/* Each table has one statement that inserts a row. The others: */
 enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, PUT_STACK_ROWS, STATEMENTS };
 
 struct tide_writer {
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
     char *path;
-    bool open;   /* a transaction is */
-    bool failed; /* and when it will be tried again, by tide_clock_ns() */
+    bool open;   /* a transaction is open */
+    bool failed; /* the next try is at retry_ns, by tide_clock_ns() */
     int64_t retry_ns;
     bool was_full;
     struct tide_err why;              /* of the last failure */
-    int64_t last[TIDE_SCHEMA_TABLES]; /* id that was given */
-    int64_t tick_t_ns;                /* of the newest tick that was given to us */
-    int64_t committed_t_ns;           /* of the newest tick that is in the file */
+    int64_t last[TIDE_SCHEMA_TABLES]; /* last id given out */
+    int64_t tick_t_ns;                /* of the newest tick that was put */
+    int64_t committed_t_ns;           /* of the newest tick that is committed */
     struct tide_pending *pending;
-    struct tide_sample recent[RECENT]; /* last row written of process id, at id % RECENT */
+    struct tide_sample recent[RECENT]; /* last row written for process id, at id % RECENT */
     struct tide_mark
-        steps[STEPPERS]; /* last step of process id, at id % STEPPERS; kind 0: none since a commit */
+        steps[STEPPERS]; /* last step since a commit of process id, at id % STEPPERS; kind 0: none */
 };
 
 /* --- failing ------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static int explain(struct tide_err *err, const char *path, int code, const char 
     return tide_err_hint(err, "what was recorded can be read; writing is tried again every 10 s");
 }
 
-/* Undoes the transaction, remembers the failure, says what happened. */
+/* Rolls back, remembers the failure, explains it. */
 static int fail(struct tide_writer *writer, struct tide_err *err)
 {
     int code = sqlite3_extended_errcode(writer->db);
@@ -109,7 +109,7 @@ static int execute(struct tide_writer *writer, int which)
     return sqlite3_reset(statement) == SQLITE_OK ? 0 : -1;
 }
 
-/* Runs a bound statement within the transaction, which it begins if need be. */
+/* Runs a bound statement within the transaction, beginning one if necessary. */
 static int run(struct tide_writer *writer, int which, struct tide_err *err)
 {
     if (!writer->open && execute(writer, BEGIN) != 0)
@@ -118,8 +118,8 @@ static int run(struct tide_writer *writer, int which, struct tide_err *err)
     return execute(writer, which) == 0 ? 0 : fail(writer, err);
 }
 
-/* Only stacks come with several rows. Most rows of a recording of deep ones are theirs: STACK_ROWS at once
- * take two thirds of the time. */
+/* Only stacks come as several rows at once. In a recording with deep stacks most rows are theirs, and writing
+ * STACK_ROWS with one statement takes two thirds of the time. */
 static int write_rows(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
                       struct tide_err *err)
 {
@@ -147,7 +147,7 @@ static int put(struct tide_writer *writer, enum tide_schema which, const void *r
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
 
-/* A relative path is made one that SQLite cannot take for a URI or for ":memory:". */
+/* Prefixes a relative path so that SQLite cannot take it for a URI or for ":memory:". */
 static char *literal_path(const char *path)
 {
     char *literal;
@@ -166,10 +166,10 @@ static int refuse(const char *path, int error, struct tide_err *err)
     return tide_err_hint(err, "choose another place with -o FILE");
 }
 
-/* A recording without rows, as the bytes of its file. Caller frees with sqlite3_free; NULL without memory. */
+/* Returns the bytes of a recording without rows. Caller frees with sqlite3_free. NULL: out of memory. */
 static unsigned char *empty_recording(size_t *ret_len)
 {
-    enum { WRITE_VERSION = 18, READ_VERSION = 19, LOGGED = 2 }; /* of the file's header: it has a log (WAL) */
+    enum { WRITE_VERSION = 18, READ_VERSION = 19, LOGGED = 2 }; /* of the file's header: WAL mode */
     sqlite3 *db = NULL;
     sqlite3_int64 len = 0;
     unsigned char *bytes = NULL;
@@ -184,8 +184,8 @@ static unsigned char *empty_recording(size_t *ret_len)
     return bytes;
 }
 
-/* In a directory that everybody may write to, a recording is for its owner alone: it has command lines and
- * lines of source. (Its log gets the same mode from SQLite.) */
+/* In a world-writable directory only the owner may read a recording, because it contains command lines and
+ * source lines. SQLite gives the log the same mode. */
 static mode_t mode_in(const char *directory)
 {
     struct stat about;
@@ -193,9 +193,9 @@ static mode_t mode_in(const char *directory)
 }
 
 /*
- * Makes a recording without rows. The file is there whole or not at all: killed at any moment, a tracker
- * leaves a recording that opens, or nothing. Two trackers never share one. (Where the file system has no
- * files without a name, it is written under its own, by one call.)
+ * Creates a recording without rows. The complete file appears at once: a tracker that is killed at any moment
+ * leaves a recording that opens, or nothing. Two trackers never share one. If the file system has no
+ * O_TMPFILE, the file is created under its own name and written with one call.
  */
 static int create(const char *path, struct tide_err *err)
 {
@@ -211,7 +211,7 @@ static int create(const char *path, struct tide_err *err)
     const char *directory = dirname(copy);
     mode_t mode = mode_in(directory);
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode), error = 0;
-    bool named = fd < 0; /* where files without a name cannot be made */
+    bool named = fd < 0; /* the file system has no O_TMPFILE */
     if ((named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode)) < 0) ||
         tide_write_all(fd, bytes, len) != 0)
         error = errno;
@@ -231,7 +231,7 @@ static int prepare(struct tide_writer *writer)
 {
     char pragmas[192];
 
-    /* The look at meta makes the log there is from now on: its absence tells a reader that nobody writes. */
+    /* Reading meta creates the log. A reader takes the absence of the log to mean that nobody writes. */
     snprintf(pragmas, sizeof pragmas,
              "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d;"
              "PRAGMA journal_size_limit = %d; SELECT count(*) FROM meta;",
@@ -308,7 +308,7 @@ bool tide_writer_failed(const struct tide_writer *writer)
 
 /* --- rows ---------------------------------------------------------------------------------------------- */
 
-/* The functions of writer.h whose rows are put as they are, and those whose rows get an id first. */
+/* The functions of writer.h that put a row as it is (PUT), and those that give it an id first (PUT_NEW). */
 #define PUT(name, table, row_type)                                                                           \
     int tide_writer_##name(struct tide_writer *writer, const struct row_type *row, struct tide_err *err)     \
     {                                                                                                        \
@@ -370,7 +370,7 @@ int tide_writer_tick(struct tide_writer *writer, const struct tide_tick *tick, i
 
 static bool same_counters(const struct tide_sample *a, const struct tide_sample *b)
 {
-    const size_t tick = offsetof(struct tide_sample, process); /* which is before them */
+    const size_t tick = offsetof(struct tide_sample, process); /* the first member compared */
 
     return memcmp(&a->process, &b->process, sizeof *a - tick) == 0;
 }
@@ -397,7 +397,7 @@ int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, s
     return put(writer, TIDE_SCHEMA_MARK, mark, 1, err);
 }
 
-/* After a failure the rest goes on, to wait with what was put before it. */
+/* Continues after a failure, so that the remaining rows join those that wait. */
 int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t depth, int64_t *ret_id,
                       struct tide_err *err)
 {
@@ -446,8 +446,8 @@ static int commit(struct tide_writer *writer, struct tide_err *err)
     return 0;
 }
 
-/* A disk that is full to the last page has room for one small commit now and then; going on for that would
- * mean failing, and saying so, again and again. */
+/* A full disk has room for a small commit now and then. Resuming for that would fail, and report it, again
+ * and again. */
 static bool worth_trying(const struct tide_writer *writer)
 {
     struct statvfs disk;
@@ -458,7 +458,7 @@ static bool worth_trying(const struct tide_writer *writer)
            disk.f_bavail >= ROOM_BYTES / (disk.f_frsize ? disk.f_frsize : 1);
 }
 
-/* Where the program is: what is seen next belongs to that step, not to the last one before the gap. */
+/* Writes each process's last step, so that later samples do not count as part of the step before the gap. */
 static int put_steps(struct tide_writer *writer)
 {
     for (size_t i = 0; i < STEPPERS; i++)
@@ -468,7 +468,7 @@ static int put_steps(struct tide_writer *writer)
     return 0;
 }
 
-/* Writes what waits, and a note about the gap. */
+/* Writes the rows that wait, and a note about the gap. */
 static void recover(struct tide_writer *writer)
 {
     if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_steps(writer) == 0 &&
@@ -500,7 +500,7 @@ int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
             *err = writer->why;
         result = -1;
     }
-    /* A reader that looks at this moment keeps the log alive; that is not a failure (tide_writer_fold). */
+    /* A reader that has the file open keeps the log alive. That is no failure; see tide_writer_fold(). */
     sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     release(writer);
     return result;
@@ -511,7 +511,7 @@ void tide_writer_fold(const char *path)
     char *literal = literal_path(path);
     sqlite3 *db = NULL;
 
-    /* A reader that may write and is the last to close removes the log. */
+    /* The last connection to close, if it may write, removes the log. */
     if (literal &&
         sqlite3_open_v2(literal, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
         sqlite3_exec(db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
