@@ -1,9 +1,9 @@
 /*
- * birth.h - what /proc/PID/stat says, above all when a process started, which tells two with the same PID
- * apart.
+ * birth.h - reads /proc/PID/stat, above all the start time of a process, which tells apart two processes with
+ * the same PID.
  *
- * Used on both ends of the channel, so it needs nothing but system calls of its own: no allocation, no stdio,
- * no place where a thread can be cancelled, safe in a child that was just forked from a threaded process.
+ * Used on both ends of the channel, so it makes its own system calls and needs nothing else: no allocation,
+ * no stdio, no cancellation point. It is safe in a child that was just forked from a threaded process.
  */
 #ifndef TIDE_BIRTH_H
 #define TIDE_BIRTH_H
@@ -48,17 +48,17 @@ static inline int tide_birth_number(const char **at, const char *end, uint64_t *
 
 enum { TIDE_STAT_NAME = 64 };
 
-/* What /proc/PID/stat says. The name may hold parentheses, spaces and newlines. */
+/* The contents of /proc/PID/stat. The name may contain parentheses, spaces and newlines. */
 struct tide_stat {
     int64_t pid, parent_pid;
     uint64_t start_ticks;
     char name[TIDE_STAT_NAME];
     char state;
-    bool has_waited; /* for a child: page faults of such are counted as its own */
-    bool exiting;    /* it may have left its control group already */
+    bool has_waited; /* for a child, whose page faults then count as its own */
+    bool exiting;    /* and may have left its control group already */
 };
 
-/* -1, and *ret_stat as it was, if the text is not that of such a file. */
+/* -1, leaving *ret_stat alone, if the text is not that of a stat file. */
 static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
     enum { PID = 1, STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, START = 22 };
@@ -66,7 +66,7 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
     const char *p = text, *end = text + len;
     const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
     uint64_t field[START + 1];
-    /* The name ends at the last ')': what comes after it are one letter and numbers. */
+    /* The name ends at the last ')': only one letter and numbers follow it. */
     if (tide_birth_number(&p, end, &field[PID]) || !open || !close || close < open || end - close < STATE ||
         close[1] != ' ')
         return -1;
@@ -90,7 +90,7 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
     return 0;
 }
 
-/* What a stat file says. -1 if there is none. */
+/* Reads a stat file. -1 if there is none. */
 static inline int tide_birth_look(const char *path, struct tide_stat *ret_stat)
 {
     char text[1024];
@@ -102,7 +102,7 @@ static inline int tide_birth_look(const char *path, struct tide_stat *ret_stat)
     return got > 0 ? tide_stat_parse(text, (size_t)got, ret_stat) : -1;
 }
 
-/* The same of a process; pid 0 is the caller. */
+/* The same for a process; pid 0 is the caller. */
 static inline int tide_birth_of(int64_t pid, struct tide_stat *ret_stat)
 {
     char path[48] = "/proc/self/stat";
@@ -122,7 +122,7 @@ static inline int tide_birth_read(int64_t pid, uint64_t *ret_start_ticks)
     return 0;
 }
 
-/* Whether there is this process, a zombie included. */
+/* True if this process exists, even as a zombie. */
 static inline bool tide_birth_is_there(int64_t pid, uint64_t start_ticks)
 {
     uint64_t start;

@@ -17,16 +17,16 @@
 #include <string.h>
 
 enum {
-    ENTRIES_MOST = 65536,  /* directory entries looked at, so that a flood of files is bounded */
-    REUSE_CHECK_EVERY = 64 /* drains between checks that a quiet lane's PID is not somebody else's by now */
+    ENTRIES_MOST = 65536,  /* directory entries read, as a bound on a flood of files */
+    REUSE_CHECK_EVERY = 64 /* drains between checks whether a quiet lane's PID was reused */
 };
 
 struct lane {
     char name[TIDE_FILE_NAME];
-    size_t place; /* where it lies */
+    size_t place; /* index of its directory */
     int64_t pid;
     uint64_t start_ticks;
-    int fd;       /* -1: not kept */
+    int fd;       /* -1: not kept open */
     unsigned age; /* in drains */
     struct tide_ring ring;
 };
@@ -36,7 +36,7 @@ struct tide_channel {
     int64_t birth_ns;
     struct lane *lanes;
     size_t lane_count, lane_capacity;
-    struct tide_descriptors *descriptors; /* lanes that get none are opened at every drain */
+    struct tide_descriptors *descriptors; /* lanes that get none are opened for every drain */
     struct tide_map by_name;              /* hash of a lane's file name -> index in lanes */
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
@@ -76,8 +76,8 @@ static int open_lane(const struct tide_channel *channel, size_t place, const cha
     return tide_file_open(channel->places.at[place].fd, name, TIDE_LANE_BYTES, O_RDONLY);
 }
 
-/* Takes up the file if it is a lane that is ready and says of itself what its name says; otherwise it is
- * looked at again at the next drain. -1: out of memory. */
+/* Follows the file if it is a complete lane whose head agrees with its name; otherwise it is tried again at
+ * the next drain. -1: out of memory. */
 static int follow(struct tide_channel *channel, size_t place, const char *name, int64_t now_ns)
 {
     struct lane lane = {
@@ -114,7 +114,7 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
     return 0;
 }
 
-/* A process found no room: it said so, and is told of once. */
+/* Counts a process that left a note that it found no room, and removes the note so that it counts once. */
 static void count_refused(struct tide_channel *channel, size_t place, const char *name)
 {
     static const char *const kinds[] = {TIDE_FILE_FULL TIDE_FILE_MARKS, TIDE_FILE_FULL TIDE_FILE_HEAP};
@@ -153,7 +153,7 @@ static void close_lane(struct tide_channel *channel, const struct lane *lane)
     tide_descriptors_give(channel->descriptors);
 }
 
-/* Forgets lane i and removes its file, whose memory nobody needs any more. The last lane takes its place. */
+/* Forgets lane i and removes its file, which nobody needs any more. The last lane takes its index. */
 static void drop_lane(struct tide_channel *channel, size_t i)
 {
     struct lane *lane = &channel->lanes[i];
@@ -163,12 +163,12 @@ static void drop_lane(struct tide_channel *channel, size_t i)
     struct lane *tail = &channel->lanes[--channel->lane_count];
     if (tail != lane) {
         *lane = *tail;
-        tide_map_put(&channel->by_name, tide_map_text_key(lane->name), i); /* exists already: cannot fail */
+        tide_map_put(&channel->by_name, tide_map_text_key(lane->name), i); /* replaces: cannot fail */
     }
 }
 
-/* Whether nobody will write to the lane any more: there is no such process, and nobody holds the lane. A
- * process in another PID namespace is seen by the second alone. */
+/* True if nobody will write to the lane any more: the process does not exist and nobody holds the lane. A
+ * process in another PID namespace is recognised by the second alone. */
 static bool has_ended(struct lane *lane, int fd)
 {
     bool gone = kill((pid_t)lane->pid, 0) && errno == ESRCH;
@@ -197,14 +197,14 @@ static void on_slot(void *context, const struct tide_lane_slot *slot)
     listener->on_event(listener->context, &event);
 }
 
-/* Whether the lane is done with: its process has ended (asked before the read, so that the read is complete),
- * or it broke the protocol. */
+/* True if the lane is finished: its process has ended (checked before the read, so that the read is
+ * complete), or it broke the protocol. */
 static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
                        struct listener *listener)
 {
     int fd = lane->fd >= 0 ? lane->fd : open_lane(channel, lane->place, lane->name);
     if (fd < 0)
-        return errno != EMFILE && errno != ENFILE; /* at the next drain */
+        return errno != EMFILE && errno != ENFILE; /* out of descriptors: try again at the next drain */
     bool ended = has_ended(lane, fd);
     struct tide_ring_counts counts = {0};
     listener->lane = lane;

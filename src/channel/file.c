@@ -14,13 +14,13 @@
 
 #define PID_MOST (1 << 22)
 
-/* Not by the C library's open() and close(), where a thread can be cancelled. */
+/* System calls, because the C library's open() and close() are cancellation points. */
 static int open_at(int directory, const char *path, int flags)
 {
     return (int)syscall(SYS_openat, directory, path, flags | O_CLOEXEC, 0600);
 }
 
-/* errno is kept. */
+/* Preserves errno. */
 static void shut(int fd)
 {
     int error = errno;
@@ -75,7 +75,7 @@ bool tide_file_leaves_room(int directory, bool shared, uint64_t bytes)
         return true;
     uint64_t free_bytes = (uint64_t)about.f_bavail * about.f_frsize,
              all = (uint64_t)about.f_blocks * about.f_frsize;
-    if (!all) /* it has no limit of its own */
+    if (!all) /* the file system has no limit of its own */
         return true;
     return bytes <= free_bytes && (shared ? free_bytes - bytes >= all / 4 * 3 : bytes <= free_bytes / 4);
 }
@@ -159,7 +159,7 @@ int tide_file_open(int directory, const char *name, uint64_t bytes, int access)
     return -1;
 }
 
-/* By a system call of our own: the hook stands in front of the C library's mmap(). */
+/* Makes the system call itself, because the hook interposes the C library's mmap(). */
 void *tide_file_map(int fd, uint64_t bytes, int flags)
 {
     flock(fd, LOCK_EX | LOCK_NB);

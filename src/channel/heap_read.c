@@ -1,8 +1,8 @@
 /*
  * heap_read.c - see heap_read.h.
  *
- * One buffer of the size of all sites serves every table in turn: what is kept per table is its head and its
- * modules. Bytes are copied out of the file before they are looked at, so that what was checked stays so.
+ * One buffer of the size of all sites serves every table in turn. Only the head and the modules are kept per
+ * table. Bytes are copied out of the file before they are checked, so they cannot change after the check.
  */
 #include "channel/heap_read.h"
 
@@ -22,19 +22,19 @@
 #include <unistd.h>
 
 enum {
-    ENTRIES_MOST = 65536, /* of the directory, looked at in one search */
+    ENTRIES_MOST = 65536, /* directory entries read in one search */
     MODULES_AT_ONCE = 64,
-    HOOK_MOST = 64 << 20, /* bytes of the hook in a process */
+    HOOK_MOST = 64 << 20, /* most bytes that the hook can have in a process */
 };
 
 struct tide_heap_tables {
-    DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of where its link leads to, if to
-                                        anywhere */
+    DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of its spare directory if it has
+                                        one */
     struct tide_heap_table **tables;
     size_t count, capacity;
-    struct tide_map by_name; /* key of a table's file name: those that are followed */
+    struct tide_map by_name; /* keys of the file names of the tables that are followed */
     size_t waiting;
-    struct tide_heap_table *passing; /* the one that is open until another is read; NULL: none */
+    struct tide_heap_table *passing; /* the table that is open until another one is read; NULL: none */
     struct tide_descriptors *descriptors;
     struct tide_heap_site *raw; /* TIDE_HEAP_SITES of them */
     struct tide_heap_values *values;
@@ -165,7 +165,7 @@ static void clamp_count(_Atomic uint64_t *count, const _Atomic uint64_t *before,
     atomic_store_explicit(count, clamp(*count, *before, most), memory_order_relaxed);
 }
 
-/* Reads the head; false if it is none, or not that of this table. */
+/* False if there is no head, or it is not that of this table. */
 static bool read_head(struct tide_heap_table *table)
 {
     struct tide_heap_head head;
@@ -183,7 +183,7 @@ static bool read_head(struct tide_heap_table *table)
     return true;
 }
 
-/* Of several images of one process only the last one still holds anything. */
+/* Of several images of one process only the last one still holds memory. */
 static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *newcomer)
 {
     for (size_t i = 0; i < tables->count; i++) {
@@ -205,7 +205,7 @@ static bool is_shortage(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* Follows a table whose file is open from now on. -1: no memory. */
+/* Follows a table whose file is open. -1: out of memory. */
 static int add_table(struct tide_heap_tables *tables, const struct tide_heap_table *table)
 {
     struct tide_heap_table *copy = malloc(sizeof *copy);
@@ -226,7 +226,7 @@ static int add_table(struct tide_heap_tables *tables, const struct tide_heap_tab
     return 0;
 }
 
-/* Takes up the file if it is a table that is ready; otherwise it is looked at again at the next search. */
+/* Follows the file if it is a complete table; otherwise it is tried again at the next search. */
 static void follow(struct tide_heap_tables *tables, int directory, const char *name)
 {
     struct tide_heap_table table = {.fd = -1, .directory = directory};
@@ -263,7 +263,7 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
 
 /* --- reading ------------------------------------------------------------------------------------------- */
 
-/* Whether the process runs, a zombie not counted. */
+/* True if the process exists and is not a zombie. */
 static bool is_running(const struct tide_heap_table *table)
 {
     struct tide_stat stat;
@@ -292,7 +292,7 @@ static void find_end(const struct tide_heap_tables *tables, struct tide_heap_tab
     table->replaced = table->superseded || has_next_image(tables, table) || is_running(table);
 }
 
-/* The string at an offset of a table that has so many bytes of text, ended; "" when there is none. */
+/* Reads the NUL-terminated string at an offset of a table with so many bytes of text; "" if there is none. */
 static void read_text(int fd, uint64_t bytes, uint32_t at, char out[TIDE_HEAP_STRING])
 {
     size_t room = at < bytes ? bytes - at : 0;
@@ -311,13 +311,13 @@ static void take_module(const struct tide_heap_table *table, const struct tide_h
     if (!raw->ready)
         return;
     if (raw->end <= raw->start || raw->base > raw->start) {
-        range->ready = true; /* covers nothing */
+        range->ready = true; /* an empty range */
         return;
     }
     read_text(table->fd, table->head.text_count, raw->path, path);
     range->path = strdup(path);
     if (!range->path)
-        return; /* at the next read */
+        return; /* try again at the next read */
     range->ready = true;
     range->start = raw->start;
     range->end = raw->end;
@@ -402,7 +402,7 @@ bool tide_heap_table_is_dead(const struct tide_heap_table *table)
     return kill((pid_t)table->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* Opens a table that is not kept open, in the place of the one that was read before. */
+/* Opens a table that is not kept open, and closes the one that was read before. */
 static int reopen(struct tide_heap_tables *tables, struct tide_heap_table *table)
 {
     if (table->fd >= 0)
@@ -428,7 +428,7 @@ int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table
     size_t count = (size_t)table->head.site_count;
     if (!read_at(table->fd, tables->raw, count * sizeof *tables->raw, TIDE_HEAP_SITES_AT))
         return -1;
-    /* A site that became ready after the head was read may point to frames beyond its count. */
+    /* A site that became ready after the head was read may refer to frames beyond the head's count. */
     uint64_t frames = table->head.frame_count;
     struct tide_heap_head again;
     if (read_at(table->fd, &again, sizeof again, 0))

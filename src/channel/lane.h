@@ -1,24 +1,23 @@
 /*
- * lane.h - the layout of the memory through which a tracked process speaks to its tracker.
+ * lane.h - the layout of the memory through which a tracked process sends marks to its tracker.
  *
- * The tracker makes a channel: a directory, mode 0700, on a memory file system, whose path it puts into the
- * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane
+ * The tracker makes a channel: a directory, mode 0700, on a memory file system, and puts its path into the
+ * environment as TIDEMARK_CHANNEL. A process that has a mark to send creates one file there, its lane
  * (file.h), named "marks-PID-START" (a writer in another language adds a suffix, "marks-PID-START-py"), of
- * exactly TIDE_LANE_BYTES, maps it and writes marks into a ring. A fork leaves the parent's lane alone and
- * makes its own at its first mark. The tracker never maps a lane (a hostile process
- * could truncate it under its feet): it reads with pread, so what a process did last is still there after it
- * was killed.
+ * exactly TIDE_LANE_BYTES, maps it and writes marks into a ring. A forked child leaves the parent's lane
+ * alone and makes its own at its first mark. The tracker reads with pread and never maps a lane, because a
+ * hostile process could truncate it. The last marks of a process can still be read after it was killed.
  *
  * Writing slot number n (n = head, taken with an atomic add, so that several threads can write):
- *     slot = slots[n % TIDE_LANE_SLOTS]; slot.sequence = TIDE_LANE_BUSY, by compare and exchange, if what was
- *     there is <= n (otherwise another thread is in it or a ring ahead: take another n); fill the rest;
- *     slot.sequence = n + 1 (release).
- * Reading: read head, the sequences of the new slots, their contents, then head again; a slot is good if
- * sequence == n + 1 and n + TIDE_LANE_SLOTS >= second head (otherwise it was overwritten meanwhile and counts
- * as lost). A slot whose sequence is not yet n + 1 ends the read, unless it was taken before the last read:
- * then its writer is dead or went elsewhere, and it counts as lost.
+ *     slot = slots[n % TIDE_LANE_SLOTS]; set slot.sequence to TIDE_LANE_BUSY by compare and exchange if its
+ *     old value is <= n (otherwise another thread is writing it or is a ring ahead: take another n); fill the
+ *     rest; slot.sequence = n + 1 (release).
+ * Reading: read head, the sequences of the new slots, their contents, then head again. A slot is good if
+ * sequence == n + 1 and n + TIDE_LANE_SLOTS >= second head; otherwise it was overwritten in the meantime and
+ * counts as lost. A slot whose sequence is not yet n + 1 ends the read, unless it was taken before the last
+ * read: then its writer died or took another slot, and it counts as lost.
  *
- * All numbers are little-endian native; the magic tells a lane of another layout.
+ * All numbers are little-endian native; another layout has another magic.
  */
 #ifndef TIDE_LANE_H
 #define TIDE_LANE_H

@@ -1,17 +1,16 @@
 /*
- * mark.c - the writing end of the channel: what libtidemark is (tidemark.h is its manual, lane.h the
- * protocol).
+ * mark.c - the writing end of the channel, libtidemark (tidemark.h is its manual, lane.h the protocol).
  *
- * It lives inside other people's programs, so:
- * - Where the process has its lane mapped is kept in a page of its own that the kernel wipes in every child
- *   (MADV_WIPEONFORK): a child finds itself without a lane and makes one, however it was forked. The parent's
- *   lane stays mapped in the child: a child forked out of a signal handler may still have to finish writing
- *   the mark that the handler interrupted.
+ * It runs inside other people's programs, so:
+ * - The pointer to the mapped lane is in a page of its own that the kernel wipes in every child
+ *   (MADV_WIPEONFORK). So a child finds itself without a lane and makes one, however it was forked. The
+ *   parent's lane stays mapped in the child, because a child forked in a signal handler may still have to
+ *   finish the mark that the handler interrupted.
  * - The lane's blocks are allocated before it is mapped, because a write to a sparse file on a full memory
- *   file system would be a SIGBUS. All its pages are mapped at once: a lane that became resident slot by slot
- * would look like a leak of 128 bytes per mark.
- * - Nothing waits for the tracker. Two threads that reach the same slot, one a whole ring later than the
- *   other, are kept apart by claiming the slot; the one that finds it taken goes on to the next.
+ *   file system raises SIGBUS. All its pages are mapped at once, because a lane that became resident slot by
+ *   slot would look like a leak of 128 bytes per mark.
+ * - Nothing waits for the tracker. Two threads can reach the same slot, one of them a whole ring later. The
+ *   first to claim it writes; the other one takes the next slot.
  */
 #include "tidemark.h"
 #include "channel/file.h"
@@ -31,7 +30,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* The thread sanitizer knows no fences; it needs none either, since who reads is another process. */
+/* ThreadSanitizer does not support fences. It needs none, because the reader is another process. */
 #if defined(__SANITIZE_THREAD__)
 #define FENCE() ((void)0)
 #else
@@ -41,8 +40,8 @@
 _Static_assert(TIDE_NAME_MAX + 1 == TIDE_LANE_NAME, "a name and its NUL fill the slot");
 
 enum {
-    CLAIM_TRIES = 8,     /* slots tried before a mark is given up */
-    ATTACH_YIELDS = 1000 /* how long a thread lets another one attach before its mark is given up */
+    CLAIM_TRIES = 8,     /* slots tried before a mark is dropped */
+    ATTACH_YIELDS = 1000 /* how long a thread waits for another one to attach before its mark is dropped */
 };
 
 struct anchor {
@@ -50,7 +49,7 @@ struct anchor {
     atomic_bool attaching;
 };
 
-/* Once true it stays true, in this process and in its children. */
+/* Once true, stays true, in this process and in its children. */
 static atomic_bool off;
 static struct anchor *_Atomic anchor;
 
@@ -63,8 +62,8 @@ static void forget_lane(void)
     }
 }
 
-/* The anchor, made at the first call. NULL if the system gives no page. Several threads may make one; one
- * wins. */
+/* Returns the anchor, making it at the first call. NULL if no page can be mapped. Several threads may make
+ * one; the first wins. */
 static struct anchor *anchor_of_process(void)
 {
     struct anchor *page = atomic_load(&anchor), *none = NULL;
@@ -88,7 +87,7 @@ static struct tide_lane_head *create_lane(struct tide_file_own *own, int place)
     if (fd < 0)
         return NULL;
     struct tide_lane_head *lane = NULL;
-    /* Blocks for the whole lane, so that no later write can fail. */
+    /* Allocates blocks for the whole lane, so that no later write can fail. */
     if (!posix_fallocate(fd, 0, TIDE_LANE_BYTES) && tide_file_may_take(own, place, 0))
         lane = tide_file_map(fd, TIDE_LANE_BYTES, MAP_POPULATE);
     if (!lane)
@@ -103,7 +102,7 @@ static struct tide_lane_head *create_lane(struct tide_file_own *own, int place)
     return lane;
 }
 
-/* The lane that this process made before it called exec. */
+/* Opens the lane that this process made before it called exec. */
 static struct tide_lane_head *reopen_lane(const struct tide_file_own *own, int place)
 {
     int fd = tide_file_open(own->places[place], own->name, TIDE_LANE_BYTES, O_RDWR);
@@ -146,8 +145,8 @@ static void attach_lane(void)
     atomic_store(&atomic_load(&anchor)->lane, lane);
 }
 
-/* The slow half of every call: the lane, or NULL when there is no tracker (and then `off` is set) or when
- * another thread takes too long to attach. */
+/* The slow path of every call. Returns the lane, or NULL if there is no tracker (this sets `off`) or another
+ * thread takes too long to attach. */
 static __attribute__((noinline, cold)) struct tide_lane_head *attach(void)
 {
     struct anchor *page = anchor_of_process();
@@ -175,8 +174,8 @@ static inline struct tide_lane_head *lane_of_process(void)
     return lane ? lane : attach();
 }
 
-/* The next slot, marked as being written, and its number. NULL if all that were tried are being written or
- * were already passed by a whole ring. */
+/* Returns the next slot, marked as busy, and its number. NULL if all slots tried are being written or were
+ * passed by a whole ring. */
 static inline struct tide_lane_slot *claim(struct tide_lane_head *lane, uint64_t *ret_number)
 {
     struct tide_lane_slot *slots = (struct tide_lane_slot *)(lane + 1);
@@ -204,7 +203,7 @@ static inline void put(uint32_t kind, int64_t number, const char *name)
     struct tide_lane_slot *slot = claim(lane, &n);
     if (!slot)
         return;
-    FENCE(); /* the new head must be seen before any new byte of the slot */
+    FENCE(); /* the new head must be visible before any new byte of the slot */
     slot->t_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     slot->number = number;
     slot->kind = kind;

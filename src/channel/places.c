@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 
 enum {
-    ENTRIES_MOST = 65536, /* directory entries looked at, so that a flood of files is bounded */
-    FIRST_BYTES = 1 << 20 /* what a place must have room for to be chosen */
+    ENTRIES_MOST = 65536, /* directory entries read, as a bound on a flood of files */
+    FIRST_BYTES = 1 << 20 /* free space that a place must have to be chosen */
 };
 
 /* ---- removing */
 
-/* As getdents64() gives them. */
+/* As getdents64() returns them. */
 struct entry {
     uint64_t inode;
     int64_t offset;
@@ -30,8 +30,8 @@ struct entry {
     char name[];
 };
 
-/* Removes the files of a channel's directory and then itself; what is not a plain entry stays, and with it
- * the directory. Follows no links. System calls only: it is done in a forked process too. */
+/* Removes the files of a channel's directory and then the directory, which stays if something else than files
+ * is in it. Follows no links. System calls only, because a forked child calls it too. */
 static void remove_place(int base, const char *name, int directory)
 {
     _Alignas(struct entry) char text[4096];
@@ -41,7 +41,7 @@ static void remove_place(int base, const char *name, int directory)
            (got = syscall(SYS_getdents64, listing, text, sizeof text)) > 0)
         for (long at = 0; at < got; seen++) {
             const struct entry *entry = (const struct entry *)(text + at);
-            unlinkat(directory, entry->name, 0); /* "." and "..": refused by the system */
+            unlinkat(directory, entry->name, 0); /* fails for "." and ".." */
             at += entry->bytes;
         }
     if (listing >= 0)
@@ -118,8 +118,8 @@ static void drop_place(struct tide_place *place)
     close(place->fd);
 }
 
-/* The first of the bases, other than `but`, that has room; any: or that a directory can be made in. Its
- * index, or -1. */
+/* Makes a place under the first base, other than `but`, that has room; any: or where a directory can be made.
+ * Returns the base's index, or -1. */
 static int choose(const char *const *bases, int count, int but, bool any, struct tide_place *ret_place)
 {
     for (int i = 0; i < count; i++) {
@@ -132,8 +132,8 @@ static int choose(const char *const *bases, int count, int but, bool any, struct
     return -1;
 }
 
-/* Where the first place is in memory, it has the link even if there is nothing behind it: it is shared with
- * the job all the same. */
+/* A first place in memory gets the link even if there is no spare directory, because the file system is
+ * shared with the job all the same. */
 static void make_spare(struct tide_places *places, const char *const *bases, int count, int first)
 {
     if (!tide_file_is_in_memory(places->at[0].fd))
@@ -155,8 +155,8 @@ static void wait_and_remove(const struct tide_places *places, int pipe_end)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
-    tide_title_set("channel-sweeper"); /* who kills the tracker by its name leaves it alive */
-    tide_close_all_but(0, keep, 3);    /* who reads what the tracker writes waits for the last writer */
+    tide_title_set("channel-sweeper"); /* so that killing the tracker by name spares it */
+    tide_close_all_but(0, keep, 3);    /* readers of the tracker's output wait for the last writer */
     while (read(keep[0], &nothing, 1) < 0 && errno == EINTR)
         ;
     for (size_t i = 0; i < places->count; i++)
@@ -211,7 +211,7 @@ void tide_places_release(struct tide_places *places)
 {
     for (size_t i = 0; i < places->count; i++)
         drop_place(&places->at[i]);
-    if (places->sweeper) { /* its work is done, and somebody else may still have the end open */
+    if (places->sweeper) { /* its work is done, and another process may still have the pipe open */
         kill(places->sweeper, SIGKILL);
         waitpid(places->sweeper, NULL, 0);
         close(places->sweeper_end);

@@ -14,7 +14,7 @@ enum { GROUPS_MAX = 2 * TIDE_LANE_SLOTS, NO_SLOT = UINT16_MAX };
 struct group {
     uint64_t key;   /* 0: free */
     uint32_t total; /* marks, or pairs of a phase */
-    uint32_t rank;  /* of the next one, while choosing */
+    uint32_t rank;  /* index of the next one, during selection */
     uint16_t open;  /* the latest phase begin without an end, or NO_SLOT */
 };
 
@@ -81,8 +81,8 @@ static bool has_name(uint32_t kind)
     return kind == TIDE_MARK_PHASE_BEGIN || kind == TIDE_MARK_PHASE_END || kind == TIDE_MARK_GAUGE;
 }
 
-/* Moves the good ones of the `count` slots that start at number ring->next to the front and returns how many
- * there are; moves ring->next past what is settled. */
+/* Moves the good ones among the `count` slots from number ring->next on to the front and returns their
+ * number. Moves ring->next past all slots that are good or lost. */
 static size_t take_good(struct tide_ring *ring, struct tide_ring_scratch *scratch, uint64_t count,
                         uint64_t head_after, bool last, struct tide_ring_counts *counts)
 {
@@ -114,7 +114,7 @@ static uint64_t series_key(const struct tide_lane_slot *slot)
     return key ? key : 1;
 }
 
-/* Two series whose keys collide are thinned as one, which harms nothing. */
+/* Two series whose keys collide are thinned as one, which is harmless. */
 static uint16_t group_at(struct tide_ring_scratch *scratch, size_t table, uint64_t key)
 {
     size_t i = (size_t)(key ^ key >> 29) & (table - 1);
@@ -152,7 +152,7 @@ static void group_slots(struct tide_ring_scratch *scratch, size_t count)
     }
 }
 
-/* Whether the rank-th of total is among the TIDE_RING_KEEP that stay: the first, the last, an even choice. */
+/* True if number `rank` of `total` is one of the TIDE_RING_KEEP marks that stay, as ring.h says. */
 static bool is_chosen(uint32_t rank, uint32_t total)
 {
     if (total <= TIDE_RING_KEEP || rank == 0)
@@ -205,7 +205,7 @@ int tide_ring_read(struct tide_ring *ring, int fd, int64_t now_ns, bool last,
         ring->seen = head;
         return 0;
     }
-    /* Contents are read after the sequences that vouch for them. */
+    /* Contents are read after the sequences: a complete sequence then guarantees complete contents. */
     if (read_slots(fd, ring->next, count, scratch->slots))
         return -1;
     for (uint64_t i = 0; i < count; i++)

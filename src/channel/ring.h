@@ -1,15 +1,15 @@
 /*
  * ring.h - reads what is new in one lane (lane.h has the protocol).
  *
- * Nothing in a lane is trusted. A head that goes backwards or further than a writer could have
- * come, a wrong magic, a short file: the lane is refused, for good. A slot with an unknown kind or a number
- * beyond 2^53: dropped, and counted as lost. Names are ended with a NUL, times are put between the time of
- * the mark before and now, so that a lane's times never go backwards.
+ * Nothing in a lane is trusted. If the head goes backwards or is further than a writer could have come, the
+ * magic is wrong, or the file is too short, the lane is refused for good. A slot with an unknown kind or a
+ * number beyond 2^53 is dropped and counted as lost. Names are NUL-terminated. Times are clamped between the
+ * time of the previous mark and now, so a lane's times never go backwards.
  *
- * Thinning: of each series of marks (steps; epochs; items; one gauge; one phase) that has more than
- * TIDE_RING_KEEP in one read, the first, the last and an even choice between are given. A phase counts by its
- * complete pairs, begin and end, which stay or go together; a begin or an end whose partner is in another
- * read always stays.
+ * Thinning: of each series of marks (steps; epochs; items; one gauge; one phase) with more than
+ * TIDE_RING_KEEP marks in one read, the first, the last and an even selection between them are kept. A phase
+ * counts by its complete pairs of begin and end, which stay or go together. A begin or an end whose partner
+ * is in another read always stays.
  */
 #ifndef TIDE_RING_H
 #define TIDE_RING_H
@@ -21,7 +21,7 @@
 
 enum { TIDE_RING_KEEP = 16 };
 
-/* Where reading of one lane stands. Start with next = seen = 0 and last_ns = birth_ns = when the channel was
+/* The state of reading one lane. Start with next = seen = 0 and last_ns = birth_ns = when the channel was
  * made. */
 struct tide_ring {
     uint64_t next;    /* first slot number not read */
@@ -39,12 +39,11 @@ struct tide_ring_scratch;
 struct tide_ring_scratch *tide_ring_scratch_new(void);
 void tide_ring_scratch_free(struct tide_ring_scratch *scratch);
 
-/* The head of a lane, checked: magic, slot count, a head within what is possible at now_ns. */
+/* Reads the head of a lane and checks its magic, slot count, and that it is possible at now_ns. */
 int tide_ring_head(const struct tide_ring *ring, int fd, int64_t now_ns, struct tide_lane_head *ret_head);
 
-/* Reads what is new, calls on_slot for each mark that is kept, in order, with its time corrected, and adds to
- * *counts. `last` says that the writer is gone: what is incomplete now stays so. -1: the lane is to be
- * refused. */
+/* Reads what is new, calls on_slot in order for each mark that is kept, with its time clamped, and adds to
+ * *counts. `last`: the writer is gone, so incomplete slots stay incomplete. -1: the lane is to be refused. */
 int tide_ring_read(struct tide_ring *ring, int fd, int64_t now_ns, bool last,
                    struct tide_ring_scratch *scratch,
                    void (*on_slot)(void *context, const struct tide_lane_slot *slot), void *context,
