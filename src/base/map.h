@@ -26,7 +26,7 @@ void tide_map_clear(struct tide_map *map);
 
 /* 0, or -1 when full or out of memory (the map is then as it was). */
 int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);
-bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value); /* NULL: only whether */
+bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value); /* ret_value may be NULL */
 bool tide_map_remove(struct tide_map *map, uint64_t key);
 
 /* A key for bytes: different ones have different keys, as far as 64 bits go. seed: TIDE_MAP_SEED, or the key

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The same things under the names of the two versions. */
+/* The same files and keys under their names in the two versions. */
 struct file_names {
     const char *current, *peak, *limit, *high, *events, *kill_key, *hits, *hit_key;
 };
@@ -110,7 +110,7 @@ static bool has_file(const char *directory, const char *name)
     return true;
 }
 
-/* Skips leading "/.." parts: those lie outside the mounted part of the hierarchy. */
+/* Skips leading "/.." parts, which lie outside the mounted part of the hierarchy. */
 static const char *inside(const char *path)
 {
     while (strncmp(path, "/..", 3) == 0 && (path[3] == '/' || path[3] == '\0'))
@@ -118,7 +118,7 @@ static const char *inside(const char *path)
     return path;
 }
 
-/* Finds the directory of `path` below root/subdirectory; false when not even the mount point is there. */
+/* Finds the directory of `path` below root/subdirectory. False if even the mount point does not exist. */
 static bool locate(struct tide_cgroup *cgroup, const char *subdirectory, const char *path)
 {
     char *directory = cgroup->directory;
@@ -128,7 +128,7 @@ static bool locate(struct tide_cgroup *cgroup, const char *subdirectory, const c
         return false;
     }
     cgroup->mount_len = (size_t)mount;
-    /* The longest tail of the path that exists: the mount may show only a part of the hierarchy. */
+    /* Looks for the longest tail of the path that exists: the mount may show only a part of the hierarchy. */
     for (path = inside(path); path && path[0] == '/' && path[1]; path = strchr(path + 1, '/')) {
         snprintf(directory + mount, TIDE_CGROUP_DIRECTORY - (size_t)mount, "%s", path);
         if (!strstr(path, "/../") && is_directory(directory))
@@ -138,8 +138,7 @@ static bool locate(struct tide_cgroup *cgroup, const char *subdirectory, const c
     return true;
 }
 
-/* Chooses the hierarchy that has memory files. Version 1's line names the controller, so it is asked first.
- */
+/* Chooses the hierarchy that has memory files: version 1 first, because its line names the controller. */
 static void enter_group(struct tide_cgroup *cgroup)
 {
     const struct tide_proc_cgroup *paths = &cgroup->paths;
@@ -218,8 +217,8 @@ static void find_limits(struct tide_cgroup *cgroup)
         cgroup->hits = TIDE_UNKNOWN; /* another group's count */
 }
 
-/* Whether a process has ended or is about to: in version 1 it is in the topmost group by then. To be asked
- * after its group was. */
+/* True if a process has ended or is about to: in version 1 it is then already in the topmost group. Call it
+ * after reading the process's group. */
 static bool is_ending(const struct tide_cgroup *cgroup, int64_t pid)
 {
     struct tide_stat stat;
@@ -253,7 +252,7 @@ void tide_cgroup_read(struct tide_cgroup *cgroup)
     cgroup->peak_bytes = read_counter(cgroup->peak_fd, NULL);
     cgroup->kills = read_counter(cgroup->events_fd, names->kill_key);
     cgroup->hits = read_counter(cgroup->limit_events_fd, names->hit_key);
-    /* Without a group of its own to ask, the pressure of the whole machine is what there is. */
+    /* Without a pressure file of the group, use the pressure of the whole machine. */
     ssize_t len = cgroup->pressure_fd >= 0
                       ? tide_proc_reread(cgroup->pressure_fd, text, sizeof text)
                       : tide_proc_read(cgroup->proc_fd, "pressure/memory", text, sizeof text);

@@ -1,13 +1,13 @@
 /*
- * cgroup.h - the control group that a process is in: its memory, its limits, what the kernel did to it.
+ * cgroup.h - the control group of a process: its memory, its limits, and whom the kernel killed in it.
  *
  * tide_cgroup_init -> tide_cgroup_follow() now and then (finds the group of a process and the limits above
  * it; cheap when nothing moved) -> tide_cgroup_read() every look -> tide_cgroup_release().
  *
- * Version 2, version 1 and the mixture of both are understood: memory counters come from whichever hierarchy
- * has them. A group's directory is the mount point and the path in /proc/PID/cgroup; in a container, where
- * the path may name directories that are not mounted or begin with "/..", leading parts are left out until a
- * directory is there. All limits from the group up to the mount point apply, and the lowest counts.
+ * Supports version 2, version 1 and hosts that mix both: memory counters come from whichever hierarchy has
+ * them. A group's directory is the mount point plus the path in /proc/PID/cgroup. In a container that path
+ * may start with "/.." or with directories that are not mounted, so leading parts are dropped until a
+ * directory exists. All limits from the group up to the mount point apply, and the lowest counts.
  */
 #ifndef TIDE_CGROUP_H
 #define TIDE_CGROUP_H
@@ -23,10 +23,10 @@ struct tide_cgroup {
     const char *root; /* "/sys/fs/cgroup"; borrowed */
     int proc_fd;      /* borrowed */
 
-    bool unified;                          /* its memory files are version 2's */
+    bool unified;                          /* the memory files are version 2's */
     char directory[TIDE_CGROUP_DIRECTORY]; /* of the group; "" when there is none */
-    size_t mount_len;                      /* the first so many bytes of it are the mount point */
-    struct tide_proc_cgroup paths;         /* what directory was found from */
+    size_t mount_len;                      /* how many of its bytes are the mount point */
+    struct tide_proc_cgroup paths;         /* from /proc/PID/cgroup, when the directory was found */
 
     int64_t limit_bytes;               /* the lowest, or TIDE_UNKNOWN */
     char limit_name[TIDE_CGROUP_NAME]; /* "cgroup /a/b memory.max" */
@@ -34,7 +34,7 @@ struct tide_cgroup {
     char high_name[TIDE_CGROUP_NAME];
 
     int current_fd, peak_fd, events_fd, pressure_fd; /* -1: there is none */
-    int limit_events_fd;                             /* of the group that has the lowest limit */
+    int limit_events_fd;                             /* of the group with the lowest limit */
 
     int64_t current_bytes, peak_bytes, pressure_ppm; /* of the last read; TIDE_UNKNOWN */
     int64_t kills;                                   /* processes of the group that the kernel killed */
@@ -47,8 +47,8 @@ struct tide_cgroup {
 void tide_cgroup_init(struct tide_cgroup *cgroup, const char *root, int proc_fd);
 void tide_cgroup_release(struct tide_cgroup *cgroup);
 
-/* Looks up the group of process pid and all limits. When the process is gone or about to
- * end, the group it was in stays. */
+/* Looks up the group of process pid and all limits. If the process is gone or about to end, keeps the group
+ * it was in. */
 void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid);
 
 void tide_cgroup_read(struct tide_cgroup *cgroup);

@@ -27,7 +27,7 @@
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#define ARCHITECTURE 0 /* no filter: its system calls are not known here */
+#define ARCHITECTURE 0 /* no filter: the system call numbers are not known here */
 #endif
 
 #ifndef CAP_CHECKPOINT_RESTORE
@@ -50,7 +50,7 @@ static const int calls[] = {
 #endif
 };
 
-/* Allowed, unless the argument has one of these bits. */
+/* Allowed unless the argument has one of these bits. */
 static const struct bounded_call {
     int call, argument;
     unsigned forbidden;
@@ -65,7 +65,7 @@ enum {
     CALLS = sizeof calls / sizeof *calls,
     BOUNDED_CALLS = sizeof bounded_calls / sizeof *bounded_calls,
     STEPS_MOST = 5 + 2 * CALLS + 5 * BOUNDED_CALLS,
-    REFUSED = SECCOMP_RET_ERRNO | ENOSYS, /* what the C library expects of a call that is not there */
+    REFUSED = SECCOMP_RET_ERRNO | ENOSYS, /* what the C library expects of a missing system call */
 };
 
 static struct sock_filter load(size_t offset)
@@ -78,13 +78,13 @@ static struct sock_filter end(unsigned with)
     return (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, with);
 }
 
-/* Goes `yes` or `no` steps further. */
+/* Jumps `yes` or `no` steps further. */
 static struct sock_filter ask(unsigned how, unsigned value, uint8_t yes, uint8_t no)
 {
     return (struct sock_filter)BPF_JUMP(BPF_JMP | how | BPF_K, value, yes, no);
 }
 
-/* Of arguments, the lower halves: on both processors they come first. */
+/* Checks only the lower half of an argument, which comes first on both processors. */
 static unsigned short write_filter(struct sock_filter filter[STEPS_MOST])
 {
     unsigned short n = 0;
@@ -113,14 +113,14 @@ static int filter_calls(void)
     struct sock_filter filter[STEPS_MOST];
     struct sock_fprog program = {.len = write_filter(filter), .filter = filter};
 
-    /* Names are looked up on a kernel without filters, too. */
+    /* A kernel without filters returns EINVAL. Symbols are looked up there too. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL ? 0 : -1;
 }
 
 /* --- the rest ------------------------------------------------------------------------------------------ */
 
-/* Keeps of the capabilities what reading needs: files and folders of others, /proc of their processes, and
- * the mapped files of those that were deleted. */
+/* Keeps only the capabilities that reading needs: files and directories of other users, /proc of their
+ * processes, and mapped files that were deleted. */
 static int drop_capabilities(void)
 {
     static const int reading[] = {CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE};
@@ -136,7 +136,7 @@ static int drop_capabilities(void)
     return (int)syscall(SYS_capset, &self, kept);
 }
 
-/* A limit that is lower already stays. */
+/* Leaves a limit that is already lower. */
 static int limit(__rlimit_resource_t what, rlim_t most)
 {
     struct rlimit now;

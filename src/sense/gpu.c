@@ -16,19 +16,19 @@
 
 enum {
     COST_PART = 100, /* the driver may take one part in so many of the time */
-    MAX_USES = 1024, /* processes on devices, of one look */
+    MAX_USES = 1024, /* pairs of process and device, in one look */
     MAX_READINGS = 1024,
     MAX_RANKS = 128,
     MAX_OUTSIDERS = 1024,   /* foreign PIDs known to be somebody else's */
-    MAX_SCANS = 256,        /* members whose descriptors are looked through in one look */
+    MAX_SCANS = 256,        /* members whose descriptors are read in one look */
     MAX_DESCRIPTORS = 4096, /* of one member */
-    LOADER_SECONDS = 10     /* that the end waits for a driver that is being loaded */
+    LOADER_SECONDS = 10     /* how long tide_gpu_free waits for a driver that is being loaded */
 };
 
 static const int64_t least_pause_ns = 250 * TIDE_NS_PER_MS;
 static const int64_t repeat_ns = TIDE_NS_PER_S;
 
-/* Shared with the thread that loads the library; the last of the two to leave frees it. */
+/* Shared with the thread that loads the library. The last of the two to leave frees it. */
 struct loader {
     atomic_int users;
     atomic_bool done;
@@ -41,7 +41,7 @@ struct use {
     int64_t pid;   /* NVML's */
     int64_t bytes; /* TIDE_UNKNOWN when the driver does not say */
     struct tide_member *member;
-    bool untold; /* may be a member's, not known whose */
+    bool untold; /* may be a member's, but it is not known whose */
 };
 
 struct tide_gpu {
@@ -56,9 +56,9 @@ struct tide_gpu {
     int64_t used_bytes[TIDE_NVML_DEVICES];
     struct use uses[MAX_USES];
     size_t use_count;
-    bool lists; /* the driver has told of a process */
+    bool lists; /* the driver has reported a process */
     size_t untold_count;
-    int64_t untold_ns;         /* when the number of PIDs that are not told last changed */
+    int64_t untold_ns;         /* when the number of unidentified PIDs last changed */
     struct tide_map outsiders; /* PIDs */
     struct tide_gpu_reading readings[MAX_READINGS], last[MAX_READINGS];
     size_t reading_count, last_count;
@@ -95,7 +95,7 @@ struct tide_gpu *tide_gpu_new(void)
     tide_map_init(&gpu->outsiders, MAX_OUTSIDERS);
     atomic_init(&loader->users, 2);
     atomic_init(&loader->done, false);
-    /* Signals are the main thread's business. */
+    /* Signals are for the main thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -114,8 +114,8 @@ void tide_gpu_free(struct tide_gpu *gpu)
 {
     if (!gpu)
         return;
-    /* A driver that is being loaded while the program ends would meet a C library that is being taken apart.
-     * One that hangs is left behind. */
+    /* A driver that is still being loaded at exit would use a C library that is shutting down. One that hangs
+     * is left behind. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LOADER_SECONDS;
@@ -162,7 +162,7 @@ static uint64_t device_bit(const char *target)
     return *end == '\0' && minor < 64 ? (uint64_t)1 << minor : 0;
 }
 
-/* Which devices a process has open; all of them when it may not be looked at. */
+/* The devices that a process has open; all of them if that may not be read. */
 static uint64_t devices_of(int proc_fd, int64_t pid)
 {
     char target[64];
@@ -188,7 +188,7 @@ static void check_member(struct tide_tree *tree, struct tide_member *member, int
     member->gpu.checked_ns = now_ns;
 }
 
-/* Looks through all members that were not since `since_ns`; false when some had to be left for later. */
+/* Checks all members not checked since `since_ns`. False if some had to be left for later. */
 static bool check_members(struct tide_tree *tree, int64_t since_ns, int64_t now_ns)
 {
     int scans = 0;
@@ -235,10 +235,10 @@ static struct tide_member *already_told(const struct tide_tree *tree, int64_t pi
 static void add_outsider(struct tide_gpu *gpu, int64_t pid)
 {
     if (tide_map_put(&gpu->outsiders, (uint64_t)pid, 1) != 0)
-        tide_map_clear(&gpu->outsiders); /* forgetting costs a second look, no more */
+        tide_map_clear(&gpu->outsiders); /* forgetting only costs a second look */
 }
 
-/* Says of a use whose it is, if that can be seen. */
+/* Identifies the process of a use, if possible. */
 static void tell(struct tide_gpu *gpu, struct tide_tree *tree, struct use *use, int64_t now_ns)
 {
     int64_t minor = gpu->devices[use->device].minor;
@@ -291,7 +291,7 @@ static size_t count_untold(const struct tide_gpu *gpu, size_t device, int64_t *r
     return count;
 }
 
-/* One untold PID and one candidate of a device are the same; that may leave one and one on another device. */
+/* One unidentified PID and one candidate on a device are the same. That may leave such a pair on another. */
 static void eliminate(struct tide_gpu *gpu, struct tide_tree *tree)
 {
     bool more = true;
@@ -323,8 +323,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ranks of one training run all hold all devices open. When as many PIDs are untold as members hold a device,
- * they are the same processes, and the order in which they were started is the order of their PIDs there. */
+/* All ranks of one training run hold all devices open. If as many PIDs are unidentified as members hold a
+ * device, they are the same processes, and their order of start is the order of their PIDs there. */
 static void match_in_order(struct tide_gpu *gpu, struct tide_tree *tree)
 {
     int64_t pids[MAX_RANKS];
@@ -369,7 +369,7 @@ static void add_reading(struct tide_gpu *gpu, size_t device, const struct tide_m
     gpu->readings[gpu->reading_count++] = (struct tide_gpu_reading){(int64_t)device, member, whole, bytes};
 }
 
-/* What is known now, as readings. */
+/* Turns what is known now into readings. */
 static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t device, bool complete)
 {
     int64_t untold_bytes = 0, pid;
@@ -379,12 +379,12 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
     for (size_t i = 0; i < gpu->use_count; i++)
         count += gpu->uses[i].device == device;
     bool candidates = count_candidates(tree, gpu->devices[device].minor, &member) > 0,
-         unknown = candidates && !gpu->lists; /* how much of the device members have */
+         unknown = candidates && !gpu->lists; /* how much the members use */
     for (size_t i = 0; i < gpu->use_count; i++) {
         const struct use *use = &gpu->uses[i];
         if (use->device != device)
             continue;
-        /* A driver that does not say who uses how much still says how much the device has in use. */
+        /* A driver that does not report memory per process still reports it for the whole device. */
         unknown |= use->member && use->bytes < 0 && count > 1;
         if (use->member)
             add_reading(gpu, device, use->member, false,
@@ -398,7 +398,7 @@ static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t 
         add_reading(gpu, device, NULL, false, unknown ? gpu->used_bytes[device] : untold_bytes);
 }
 
-/* NVML's error code, or 0. */
+/* Returns NVML's error code, or 0. */
 static int collect_uses(struct tide_gpu *gpu, struct tide_tree *tree, size_t device, int64_t now_ns)
 {
     const struct tide_nvml_process *processes;
@@ -422,10 +422,10 @@ static void sort_out(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_n
     for (size_t i = 0; i < gpu->use_count; i++)
         untold += gpu->uses[i].untold;
     if (untold != gpu->untold_count)
-        gpu->untold_ns = now_ns; /* whoever came must be among those who hold the device now */
+        gpu->untold_ns = now_ns; /* the newcomer must be among those that hold the device now */
     gpu->untold_count = untold;
     gpu->lists |= gpu->use_count > 0;
-    /* In some containers a driver tells of nobody: then whoever holds a device may be the one who uses it. */
+    /* In some containers the driver reports no process. Then whoever holds a device may be using it. */
     int64_t since_ns = gpu->lists ? gpu->untold_ns : now_ns - repeat_ns;
     bool complete = (gpu->lists && !untold) || check_members(tree, since_ns, now_ns);
     if (untold && complete) {
@@ -447,7 +447,7 @@ static void give_up(struct tide_gpu *gpu, size_t device, int code)
     gpu->reading_count = 0;
 }
 
-/* The reading of the same subject, or NULL. */
+/* The reading of the same device and member, or NULL. */
 static const struct tide_gpu_reading *find_reading(const struct tide_gpu_reading *readings, size_t count,
                                                    const struct tide_gpu_reading *subject)
 {
@@ -474,8 +474,8 @@ static bool still_uses(const struct tide_gpu *gpu, const struct tide_gpu_reading
     return false;
 }
 
-/* A process that has let go of a device, and lives on, has 0 bytes of it: without that its last number would
- * stand. */
+/* Adds a reading of 0 bytes for a process that released a device but lives on; otherwise its last number
+ * would remain. */
 static void add_ends(struct tide_gpu *gpu, const struct tide_tree *tree)
 {
     size_t total = gpu->reading_count;
@@ -488,7 +488,7 @@ static void add_ends(struct tide_gpu *gpu, const struct tide_tree *tree)
     }
 }
 
-/* Keeps what changed since the last look; everything when a second has passed. */
+/* Keeps what changed since the last look, or everything once a second. */
 static void leave_out_unchanged(struct tide_gpu *gpu, int64_t now_ns)
 {
     bool all = now_ns - gpu->full_ns >= repeat_ns;

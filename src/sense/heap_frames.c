@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 enum {
-    CRASHES_MOST = 2,        /* of the server by one module: then no debug information, then nothing */
-    ANSWERS_AT_ONCE = 65536, /* so that a server that is faster than we are keeps nobody */
-    SOURCE_BYTES = 240,      /* of a line of source that are kept */
-    PIECE_BYTES = 512,       /* of source that are read at once */
-    PIECES_MOST = 200000,    /* of a file that are read to find a line */
+    CRASHES_MOST = 2,        /* server crashes per module: after 1 no debug information, after 2 nothing */
+    ANSWERS_AT_ONCE = 65536, /* so that a server faster than we are cannot keep us here */
+    SOURCE_BYTES = 240,      /* most bytes kept of a source line */
+    PIECE_BYTES = 512,       /* of source read at once */
+    PIECES_MOST = 200000,    /* of a file read to find a line */
 };
 
 enum state { WANTED, ASKED, DONE };
 
 struct module {
-    struct tide_symbol_module about; /* its path is owned */
+    struct tide_symbol_module about; /* owns its path */
     int crashes;
 };
 
@@ -44,7 +44,7 @@ struct tide_heap_frames {
     size_t module_count, module_capacity;
     struct tide_map by_key; /* -> frame */
     struct tide_map module_by_key;
-    size_t next; /* every frame before this one was asked for */
+    size_t next; /* all frames before this one were asked for */
     size_t undone;
 };
 
@@ -80,7 +80,7 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
     uint64_t found;
 
     if (tide_map_get(&frames->module_by_key, key, &found)) {
-        /* A process that has it mapped now is the better one to ask. */
+        /* Ask the process that has it mapped most recently. */
         frames->modules[found].about.pid = pid;
         frames->modules[found].about.start = range->start;
         frames->modules[found].about.end = range->end;
@@ -104,7 +104,7 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
     return (int32_t)frames->module_count++;
 }
 
-/* The frame with that key; *ret_new tells whether it was just made. */
+/* Returns the frame with that key, adding it if necessary; *ret_new: it was added. */
 static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct frame frame, bool *ret_new)
 {
     uint64_t found;
@@ -165,9 +165,8 @@ static FILE *open_source(const char *path)
     return file;
 }
 
-/* Copies a line (from 1) of somebody's source without its indentation, cut to fit. Copies nothing when the
- * file does not have it: only a regular file by its whole path that is called like source is read, and only
- * so far. */
+/* Copies a line (from 1) of a source file without its indentation, cut to fit. Copies nothing if there is no
+ * such line. Only reads a regular file with an absolute path and a name like source code, and only so far. */
 static void copy_source(const char *path, int64_t line, char *out, size_t size)
 {
     if (path[0] != '/' || line <= 0 || !is_source(path))
@@ -210,7 +209,7 @@ static int write_row(struct tide_heap_frames *frames, struct frame *frame, const
     return bad;
 }
 
-/* An offset beyond what a row can hold is left out. */
+/* An offset too large for a row is left out. */
 static int64_t offset_of(const struct frame *frame)
 {
     return frame->address <= TIDE_LARGEST ? (int64_t)frame->address : TIDE_UNKNOWN;

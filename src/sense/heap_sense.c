@@ -1,8 +1,8 @@
 /*
- * heap_sense.c - see heap_sense.h: which tables are looked at, and what is said of a process as a whole. The
- * rows of its sites are heap_sites.c's.
+ * heap_sense.c - see heap_sense.h: chooses the tables to read, and records the state of whole processes.
+ * heap_sites.c writes the rows of their sites.
  *
- * After the writer failed, rows of ticks are lost: everything is written again when it has recovered.
+ * Rows of ticks are lost while the writer fails, so everything is written again once it has recovered.
  */
 #include "sense/heap_sense.h"
 
@@ -19,13 +19,13 @@ _Static_assert((int)TIDE_SITE_TENSOR_INTERVALS == (int)TIDE_HEAP_TENSORS,
 
 enum {
     STACKS_MOST = 1 << 20, /* of the recording */
-    ROWS_BURST = 200000,   /* samples of sites that may be written at first, */
-    ROWS_PER_SECOND = 50,  /* and how fast that fills up again */
-    BUDGET_PPM = 10000,    /* CPU time for reading tables, of wall time */
-    LOOKUP_MS = 10,        /* that a look waits for symbols, when some are not known */
+    ROWS_BURST = 200000,   /* site samples that may be written at first, */
+    ROWS_PER_SECOND = 50,  /* and how fast that allowance refills */
+    BUDGET_PPM = 10000,    /* CPU time for reading tables, as a share of wall time */
+    LOOKUP_MS = 10,        /* that a look waits for missing symbols */
 };
 
-static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows that only say new counts */
+static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows that only have new counts */
 static const int64_t PURSE_MOST_NS = 200 * (int64_t)TIDE_NS_PER_MS;
 static const int64_t UNKNOWN_NS = 5 * (int64_t)TIDE_NS_PER_S; /* how long an ended process may stay unknown */
 
@@ -104,7 +104,7 @@ static int64_t count_of(uint64_t count)
     return count <= TIDE_LARGEST ? (int64_t)count : TIDE_UNKNOWN;
 }
 
-/* Host memory: what lies on a device is elsewhere, what lies in a pool was taken off what the pool has. */
+/* Host memory only: skips device memory. What a pool hands out was already taken off the pool's own site. */
 static struct tide_heap_sample heap_of(const struct tide_heap_look *look, const struct tide_heap_table *table,
                                        const struct tide_heap_process *process)
 {
@@ -144,7 +144,7 @@ static void write_heap(struct tide_heap_look *look, const struct tide_heap_table
 
 /* --- status -------------------------------------------------------------------------------------------- */
 
-/* The state, why there are no Python frames, and why the memory of devices is not seen. */
+/* The state; why there are no Python frames; why device memory is not seen. */
 static void describe(const struct tide_heap_head *head, char *out, size_t size)
 {
     static const char *const states[] = {
@@ -199,7 +199,7 @@ static void add_notice(struct tide_heap_look *look, const struct tide_heap_table
     tell(look, text);
 }
 
-/* Total time of all unwinding, as far as the part that was timed tells. */
+/* Total time of all unwinding, extrapolated from the part that was timed. */
 static int64_t unwind_ns(const struct tide_heap_head *head)
 {
     if (head->unwinds_timed == 0)
@@ -224,8 +224,8 @@ static void put_status(struct tide_heap_look *look, const struct tide_heap_head 
     look->failed |= tide_writer_heap_status(look->writer, &row, look->err) != 0;
 }
 
-/* An exec without the hook: what the process holds from here on is not known. If the new program has it after
- * all, its own table says so. */
+/* After an exec without the hook it is not known what the process holds. If the new program has the hook
+ * after all, its own table says so. */
 static void write_exec(struct tide_heap_look *look, const struct tide_heap_table *table,
                        const struct tide_heap_process *process)
 {
@@ -288,8 +288,8 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
     return process;
 }
 
-/* Reads one table. Whether it is done with. The purse pays for what is read again and again; what is written
- * has a bound of its own, and nobody but us waits for either. */
+/* Reads one table. True if it is finished. The purse pays only for reading, which is repeated at every look;
+ * writing has its own limit. Neither makes the program wait. */
 static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, bool last)
 {
     int64_t began_ns = tide_clock_thread_ns();
@@ -305,13 +305,13 @@ static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, 
     if (table->ended && !process->ended_ns)
         process->ended_ns = look->now_ns;
     if (!process->id) {
-        /* It was too short for any look at the tree, or is not of our PIDs. */
+        /* It was too short-lived for any look at the tree, or has no PID in our namespace. */
         bool given_up = last || (table->ended && look->now_ns - process->ended_ns > UNKNOWN_NS);
         look->heap->unseen += given_up && table->ended;
         return given_up;
     }
     write_status(look, table, process, last || table->ended);
-    if (!table->replaced && table->head.state == TIDE_HEAP_ON) /* all of it is known */
+    if (!table->replaced && table->head.state == TIDE_HEAP_ON) /* all its allocations are seen */
         write_heap(look, table, process);
     bool complete = tide_heap_sites_write(look, table, process, last || table->ended);
     if (table->ended && complete)
@@ -336,8 +336,8 @@ static void drop(struct tide_heap_sense *heap, size_t index)
     tide_heap_tables_drop(heap->tables, index);
 }
 
-/* Reads the tables of processes that are gone: nothing in them changes any more, and their memory is given
- * back. */
+/* Reads the tables of processes that are gone. Nothing in them changes any more, and dropping them frees
+ * their memory. */
 static void look_at_dead(struct tide_heap_look *look)
 {
     struct tide_heap_sense *heap = look->heap;
@@ -354,7 +354,7 @@ static void look_at_dead(struct tide_heap_look *look)
     }
 }
 
-/* Reads the tables, those whose turn it is first, until the time for it is spent. */
+/* Reads the tables, starting with the one whose turn it is, until the purse is empty. */
 static void look_at_tables(struct tide_heap_look *look, bool last)
 {
     struct tide_heap_sense *heap = look->heap;
@@ -370,7 +370,7 @@ static void look_at_tables(struct tide_heap_look *look, bool last)
     }
 }
 
-/* Says how many tables nobody ever read. */
+/* Tells how many tables were never read. */
 static void tell_of_unread(struct tide_heap_look *look)
 {
     struct tide_heap_tables *tables = look->heap->tables;
@@ -421,9 +421,9 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
 {
     struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
 
-    heap->purse_ns = INT64_MAX / 2; /* nobody is kept waiting any more */
+    heap->purse_ns = INT64_MAX / 2; /* there is no next look to delay */
     tide_heap_tables_find(heap->tables);
-    look_at_tables(&look, false); /* asks for what is new */
+    look_at_tables(&look, false); /* asks for new symbols */
     if (tide_heap_frames_settle(heap->frames, wait_ms, writer, err) != 0 ||
         tide_heap_frames_give_up(heap->frames, writer, err) != 0)
         look.failed = true;

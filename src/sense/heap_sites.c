@@ -5,12 +5,12 @@
 
 enum {
     OWN_MOST = 2000,       /* sites of a process that get a row however small they are */
-    OWN_BYTES = 64 * 1024, /* live: gets a row in any case */
-    SITES_MOST = 1 << 21,  /* of all tables together */
-    ROWS_SPREAD = 64,      /* one look takes at most this part of it, */
+    OWN_BYTES = 64 * 1024, /* a site that holds this much gets a row in any case */
+    SITES_MOST = 1 << 21,  /* rows kept for all tables together */
+    ROWS_SPREAD = 64,      /* one look takes at most this part of the rows that may be written, */
     ROWS_LEAST = 64,       /* or this many */
-    PATIENCE = 8,          /* looks at a stack with an address in no known module */
-    BACKLOGS_MOST = 4096,  /* sites that may: 5 MiB */
+    PATIENCE = 8,          /* looks to wait for the module of an address */
+    BACKLOGS_MOST = 4096,  /* sites with a backlog: 5 MiB */
     STACK_ROWS = 512,      /* frames of one stack, inlined ones included; the outermost are cut off */
 };
 
@@ -35,8 +35,8 @@ static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_ta
     return tide_heap_frames_native(look->heap->frames, table->pid, range, word);
 }
 
-/* The number of the frame that a word of a stack is; -1: there is no room; -2: its module is not known yet.
- * Stacks have most of their frames in common: each is found once. */
+/* Returns the number of the frame of a stack word. -1: no room. -2: its module is not known yet. Stacks share
+ * most of their frames, so each one is looked up once. */
 static int32_t frame_of(struct tide_heap_look *look, const struct tide_heap_table *table,
                         const struct tide_heap_values *site, uint64_t word, bool patient)
 {
@@ -49,12 +49,12 @@ static int32_t frame_of(struct tide_heap_look *look, const struct tide_heap_tabl
     if (tide_map_get(&process->frames, key, &found))
         return (int32_t)found;
     int32_t number = find_frame(look, table, site, word, patient);
-    if (number >= 0 && patient) /* it is certain; without room it is found again */
+    if (number >= 0 && patient) /* final; if the map is full it is looked up again */
         (void)tide_map_put(&process->frames, key, (uint64_t)number);
     return number;
 }
 
-/* Asks for the frames of a site. False: not now. */
+/* Asks for the symbols of a site's frames. False: not now. */
 static bool begin_stack(struct tide_heap_look *look, const struct tide_heap_table *table,
                         const struct tide_heap_values *values, struct tide_heap_row *site, bool last)
 {
@@ -81,7 +81,7 @@ static bool begin_stack(struct tide_heap_look *look, const struct tide_heap_tabl
     return true;
 }
 
-/* Rows of the whole stack; 0: some are not there yet. */
+/* Collects the rows of the whole stack. 0: some are not there yet. */
 static size_t collect_rows(const struct tide_heap_sense *heap, const struct tide_heap_row *site,
                            int64_t rows[STACK_ROWS])
 {
@@ -98,7 +98,7 @@ static size_t collect_rows(const struct tide_heap_sense *heap, const struct tide
     return used;
 }
 
-/* The id of the stack with these frames, which is written if it is new. */
+/* Returns the id of the stack with these frames, writing the stack if it is new. */
 static int64_t stack_of(struct tide_heap_look *look, const int64_t *rows, size_t count)
 {
     uint64_t key = tide_map_key(TIDE_MAP_SEED, rows, count * sizeof *rows), found;
@@ -107,7 +107,7 @@ static int64_t stack_of(struct tide_heap_look *look, const int64_t *rows, size_t
     if (tide_map_get(&look->heap->stacks, key, &found))
         return (int64_t)found;
     look->failed |= tide_writer_stack(look->writer, rows, count, &id, look->err) != 0;
-    tide_map_put(&look->heap->stacks, key, (uint64_t)id); /* without room it is written again, no more */
+    tide_map_put(&look->heap->stacks, key, (uint64_t)id); /* if the map is full the stack is written again */
     return id;
 }
 
@@ -148,7 +148,7 @@ static void drop_backlog(struct tide_heap_sense *heap, struct tide_heap_row *sit
     site->backlog = NULL;
 }
 
-/* Names can take seconds, of a large library: what a site holds meanwhile is written when it has one. */
+/* Symbols of a large library can take seconds. Keeps what a site holds until its stack is known. */
 static void keep_in_backlog(struct tide_heap_look *look, struct tide_heap_row *site,
                             const struct tide_heap_numbers *now)
 {
@@ -181,7 +181,7 @@ static void write_backlog(struct tide_heap_look *look, struct tide_heap_row *sit
     drop_backlog(look->heap, site);
 }
 
-/* Gives a site its rows when all of its frames have theirs. */
+/* Gives a site its row once all of its frames have theirs. */
 static void complete_site(struct tide_heap_look *look, struct tide_heap_process *process,
                           const struct tide_heap_values *values, struct tide_heap_row *site)
 {
@@ -241,7 +241,7 @@ static void write_due(struct tide_heap_look *look, const struct tide_heap_table 
         site->written = now;
         site->fresh = false;
     }
-    /* What the end of a process writes is not taken from those that live. */
+    /* The rows of a process that ends do not reduce the share of those that live. */
     heap->rows = heap->rows < 0 ? 0 : heap->rows;
 }
 
@@ -267,7 +267,7 @@ static int64_t change_of(const struct tide_heap_row *site, const struct tide_hea
     return site->fresh ? INT64_MAX : change < 0 ? -change : change;
 }
 
-/* One step in the life of a site. Whether it has a row. */
+/* Moves a site to its next state. True if it has a row. */
 static bool advance(struct tide_heap_look *look, const struct tide_heap_table *table,
                     struct tide_heap_process *process, size_t at)
 {

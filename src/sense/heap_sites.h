@@ -1,12 +1,11 @@
 /*
- * heap_sites.h - the rows of a recording for the sites in the table of one process: heap_sense.c's other
- * half.
+ * heap_sites.h - the second half of heap_sense.c: writes the rows for the sites in the table of one process.
  *
- * The life of a site: NEW (not looked at), SMALL (part of the sum of small ones), WAITING (its frames are
- * being looked up; nothing is written of it yet), OWN (it has a row). A table keeps one `struct
- * tide_heap_row` per entry; what it says itself is read anew each time.
+ * States of a site: NEW (not looked at), SMALL (part of the sum of small ones), WAITING (for its symbols;
+ * nothing is written yet), OWN (has a row). One `struct tide_heap_row` is kept per entry of a table; the
+ * entry's values are read anew at every look.
  *
- * The structures are shared by the two files and by nobody else.
+ * The structures are for these two files only.
  */
 #ifndef TIDE_HEAP_SITES_H
 #define TIDE_HEAP_SITES_H
@@ -19,7 +18,7 @@
 #include "sense/symbol_server.h"
 
 enum {
-    TIDE_HEAP_BACKLOG = 32, /* looks at a site that waits for symbols */
+    TIDE_HEAP_BACKLOG = 32, /* samples kept of a site that waits for symbols */
     TIDE_HEAP_NOTICES = 8,
     TIDE_HEAP_NOTICE_TEXT = 300,
     TIDE_HEAP_KINDS = TIDE_SITE_TENSOR + 1,
@@ -31,7 +30,7 @@ struct tide_heap_numbers {
     int64_t live_bytes, live_blocks, total_bytes, total_blocks;
 };
 
-/* What a site held at looks before its stack was known, thinned out when there are many. */
+/* What a site held before its stack was known. When it is full, every second sample is dropped. */
 struct tide_heap_backlog {
     size_t count;
     struct {
@@ -48,12 +47,12 @@ struct tide_heap_row {
     uint16_t depth;
     uint8_t state;
     uint8_t patience;
-    bool fresh; /* nothing was written of it yet */
+    bool fresh; /* no sample was written yet */
 };
 
-/* The sum of the small ones of a kind. */
+/* The sum of the small sites of a kind. */
 struct tide_heap_rest {
-    int64_t id; /* 0: there were none yet */
+    int64_t id; /* 0: none yet */
     struct tide_heap_numbers now, written;
 };
 
@@ -62,18 +61,18 @@ struct tide_heap_process {
     struct tide_heap_row *sites;
     size_t site_count;
     size_t own_count;
-    struct tide_map frames; /* word and known modules -> frame */
+    struct tide_map frames; /* stack word and known modules -> frame */
     struct tide_heap_rest rest[TIDE_HEAP_KINDS];
     struct tide_heap_sample heap; /* as last written; tick 0: never */
     int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
     uint32_t state, python, cuda;
     uint64_t sampled;
-    int64_t ended_ns; /* when its end was first seen; 0: it runs */
+    int64_t ended_ns; /* when its end was first seen; 0: still running */
     bool unread;      /* its table was never read */
-    bool elsewhere;   /* it runs though no process of ours has its PID: in a namespace of its own */
+    bool elsewhere;   /* it runs but its PID is not in our namespace */
 };
 
-/* A row that is due. */
+/* A sample that is due. */
 struct tide_heap_due {
     int64_t weight;
     uint32_t site;
@@ -83,12 +82,12 @@ struct tide_heap_sense {
     struct tide_symbol_server *server;
     struct tide_heap_tables *tables;
     struct tide_heap_frames *frames;
-    struct tide_map stacks; /* hash of its frames -> id */
+    struct tide_map stacks; /* hash of a stack's frames -> its id */
     int64_t base_ns, last_ns, purse_ns;
-    double rows; /* that may be written */
-    size_t turn; /* table that is read next */
+    double rows; /* samples that may be written now */
+    size_t turn; /* table to read next */
     size_t tables_seen, sites_held, backlogs, unseen;
-    bool rewrite; /* the writer failed: what it had is not there */
+    bool rewrite; /* the writer failed: rows that were put are lost */
     struct tide_heap_due *due;
     char notices[TIDE_HEAP_NOTICES][TIDE_HEAP_NOTICE_TEXT];
     size_t notice_count, notice_said;
@@ -105,12 +104,12 @@ struct tide_heap_look {
     bool failed; /* a row could not be written */
 };
 
-/* Begins what is new, so that the server can work on all of it, and writes what changed; all: whatever the
- * budget of rows says. Whether nothing waits for symbols any more. */
+/* Asks for the symbols of all new sites at once, so that the server can work on them, and writes what
+ * changed; all: without regard to the limit on rows. True if nothing waits for symbols any more. */
 bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *table,
                            struct tide_heap_process *process, bool all);
 
-/* Frees what is known of the process's sites. */
+/* Frees what is kept of the process's sites. */
 void tide_heap_sites_release(struct tide_heap_sense *heap, struct tide_heap_process *process);
 
 #endif

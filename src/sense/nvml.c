@@ -25,7 +25,7 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
-/* What entries of process lists begin with. The first layout has no more; the second says instances too. */
+/* The start of an entry of a process list. The first layout ends here; the second has instance ids too. */
 struct entry {
     unsigned pid;
     unsigned long long used;
@@ -36,13 +36,13 @@ _Static_assert(sizeof(struct entry) == 16, "NVML's first layout has 16 bytes");
 typedef int process_list(nvml_device device, unsigned *count, void *entries);
 
 struct process_source {
-    process_list *list; /* NULL: the library has none */
+    process_list *list; /* NULL: not in the library */
     size_t entry_bytes;
 };
 
 struct tide_nvml {
     void *library;
-    int (*shutdown)(void); /* NULL: there is none, or the library does not run yet */
+    int (*shutdown)(void); /* NULL: not in the library, or not initialised yet */
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*name)(nvml_device, char *, unsigned);
     int (*uuid)(nvml_device, char *, unsigned);
@@ -57,8 +57,8 @@ struct tide_nvml {
     size_t process_count;
 };
 
-/* A function under the first of its names that the library has. ISO C has no cast from object to function
- * pointer; POSIX promises that the representation is the same. */
+/* Looks up a function under the first of its names that the library has. ISO C cannot cast an object pointer
+ * to a function pointer; POSIX guarantees that they have the same representation. */
 static void look_up(void *library, void *ret_function, const char *first, const char *second)
 {
     void *symbol = dlsym(library, first);
@@ -100,7 +100,7 @@ static void find_devices(struct tide_nvml *nvml)
     unsigned count = 0;
     if (!count_of || !handle_of || count_of(&count) != NVML_OK)
         return;
-    /* A device that gives no handle (no permission) keeps its number, which is how people know it. */
+    /* A device without a handle (no permission) keeps its index, because users know devices by it. */
     for (unsigned i = 0; i < count && i < TIDE_NVML_DEVICES; i++) {
         if (handle_of(i, &nvml->devices[i]) != NVML_OK)
             nvml->devices[i] = NULL;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Larger numbers than this many bytes are no memory sizes. */
+/* Larger numbers are not sizes of memory. */
 #define SANE_BYTES ((int64_t)1 << 60)
 
 struct line {
@@ -29,7 +29,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes blanks and then decimal digits off *rest. False when there is no digit; a number over 2^63 - 1 is
+/* Takes blanks and then decimal digits off *rest. False if there is no digit. A number over 2^63 - 1 becomes
  * TIDE_UNKNOWN. */
 static bool next_number(struct line *rest, int64_t *ret_value)
 {
@@ -50,7 +50,7 @@ static bool next_number(struct line *rest, int64_t *ret_value)
     return true;
 }
 
-/* If the line begins with `start`, moves *line behind it. */
+/* If the line starts with `start`, moves *line past it. */
 static bool skip(struct line *line, const char *start)
 {
     size_t len = 0;
@@ -69,26 +69,26 @@ static int64_t number_of(struct line line)
     return next_number(&line, &value) ? value : TIDE_UNKNOWN;
 }
 
-/* Of a number of units; TIDE_UNKNOWN when it is not a size. */
+/* Converts a number of units to bytes; TIDE_UNKNOWN if it is not a size. */
 static int64_t size_of(struct line line, int64_t unit)
 {
     int64_t number = number_of(line);
     return number < 0 || number >= SANE_BYTES / unit ? TIDE_UNKNOWN : number * unit;
 }
 
-/* A line that begins with `start`, and where its number goes; several that go to one place add up. */
+/* A line that starts with `start`, and where its number goes. Numbers for the same place are added. */
 struct field {
     const char *start;
     size_t place; /* offset of an int64_t */
     int64_t unit;
 };
 
-/* Whether any of the lines is there. What is not, or is not a size, is TIDE_UNKNOWN. */
+/* True if any of the lines is there. Fields that are missing or not a size are TIDE_UNKNOWN. */
 static bool read_fields(const char *text, size_t len, const struct field *fields, size_t count, void *ret)
 {
     struct line rest = {text, len}, line;
     bool any = false;
-    bool begins[256] = {false}; /* a line: most are told by their first byte to be none of these */
+    bool begins[256] = {false}; /* first bytes of wanted lines, to skip most others quickly */
     for (size_t i = 0; i < count; i++) {
         *(int64_t *)((char *)ret + fields[i].place) = TIDE_UNKNOWN;
         begins[(unsigned char)fields[i].start[0]] = true;
@@ -106,7 +106,7 @@ static bool read_fields(const char *text, size_t len, const struct field *fields
     return any;
 }
 
-/* In status the kernel writes a newline in a name as \n and a backslash as \\. */
+/* The kernel writes a newline in a name as \n and a backslash as \\. */
 static void copy_escaped_name(char out[static TIDE_PROC_NAME], struct line line)
 {
     size_t used = 0;
@@ -157,7 +157,7 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
     struct line rest = {text, len}, line;
     bool named = false;
     read_fields(text, len, fields, sizeof fields / sizeof *fields, &found);
-    while (!status->namespace_count && next_line(&rest, &line)) { /* they are the last of the three */
+    while (!status->namespace_count && next_line(&rest, &line)) { /* NSpid is the last of the three */
         if (!named && skip(&line, "Name:")) {
             skip(&line, "\t");
             copy_escaped_name(status->name, line);
@@ -194,7 +194,7 @@ int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup
     return 0;
 }
 
-/* Takes hexadecimal digits off *rest; false when there is none, or too many. */
+/* Takes hexadecimal digits off *rest. False if there are none, or too many. */
 static bool next_address(struct line *rest, uint64_t *ret_value)
 {
     static const char digits[] = "0123456789abcdef";
@@ -247,7 +247,7 @@ static bool names_controller(struct line list, const char *name)
     return false;
 }
 
-/* Left empty when it does not fit: half a path names another group. */
+/* Left empty if it does not fit, because a truncated path names another group. */
 static void copy_path(char out[static TIDE_PROC_CGROUP_PATH], struct line path)
 {
     static const char deleted[] = " (deleted)";

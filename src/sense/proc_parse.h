@@ -1,9 +1,9 @@
 /*
- * proc_parse.h - the text of /proc and cgroup files, turned into numbers. Pure: no I/O, no allocation.
+ * proc_parse.h - turns the text of /proc and cgroup files into numbers. Pure: no I/O, no allocation.
  *
- * The text is the kernel's, but names in it are chosen by others and a file can be cut short, so every
- * parser takes any bytes: what is missing, malformed or too large to be true is TIDE_UNKNOWN. Parsers that
- * return int give -1 when the text is not of that kind at all, and then leave *ret as it was.
+ * The text is the kernel's, but others choose the names in it and a file can be cut short, so every parser
+ * accepts any bytes: what is missing, malformed or too large is TIDE_UNKNOWN. A parser that returns int
+ * returns -1, and leaves *ret as it was, if the text is not of that kind at all.
  */
 #ifndef TIDE_PROC_PARSE_H
 #define TIDE_PROC_PARSE_H
@@ -18,7 +18,7 @@ enum { TIDE_PROC_NAME = 64, TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 10
 
 /* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. */
 struct tide_proc_status {
-    char name[TIDE_PROC_NAME]; /* the kernel's escapes (\n, \\) undone */
+    char name[TIDE_PROC_NAME]; /* without the kernel's escapes (\n, \\) */
     char state;
     int64_t parent_pid;
     int64_t threads;
@@ -28,9 +28,9 @@ struct tide_proc_status {
     int64_t shmem_bytes;
     int64_t swap_bytes;
     int64_t huge_bytes;
-    int64_t asked_bytes;  /* VmData: private memory that may be written, touched or not */
-    int64_t mapped_bytes; /* VmSize: addresses that are taken, by whatever */
-    int64_t namespace_pids[TIDE_PROC_NAMESPACES]; /* NSpid: this namespace's first, then the nested ones' */
+    int64_t asked_bytes;                          /* VmData: private writable memory, touched or not */
+    int64_t mapped_bytes;                         /* VmSize: all addresses that are mapped */
+    int64_t namespace_pids[TIDE_PROC_NAMESPACES]; /* NSpid: our namespace first, then the nested ones */
     int namespace_count;
 };
 
@@ -39,27 +39,27 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
 /* /proc/PID/smaps_rollup. */
 struct tide_proc_rollup {
     int64_t pss_bytes;
-    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN before Linux 5.4, which does not tell */
+    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN before Linux 5.4 */
     int64_t uss_bytes;       /* Private_Clean + Private_Dirty + Private_Hugetlb */
     int64_t swap_pss_bytes;
 };
 
 int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup *ret_rollup);
 
-/* /proc/PID/smaps, a line at a time; begins as zeros. A mapping counts that is private, may be written, is of
- * TIDE_PROC_LARGE bytes or more, and has no memory reserved for it ("nr"): addresses that an allocator took
- * far ahead, of which nobody can mean to use all. */
+/* /proc/PID/smaps, line by line; starts as zeros. Counts mappings that are private, writable, at least
+ * TIDE_PROC_LARGE bytes, and without a memory reservation ("nr"): addresses that an allocator reserved far
+ * ahead, of which no program means to use all. */
 enum { TIDE_PROC_LARGE = 256 << 20 };
 struct tide_proc_smaps {
-    int64_t unreserved_bytes; /* what is there of those so far */
-    int64_t rss_bytes;        /* of the mapping that the lines speak of */
-    bool is_large;            /* and private, and may be written */
+    int64_t unreserved_bytes; /* RSS of those so far */
+    int64_t rss_bytes;        /* of the mapping that the current lines describe */
+    bool is_large;            /* and private and writable */
 };
 
 void tide_proc_parse_smaps_line(struct tide_proc_smaps *smaps, const char *text, size_t len);
 
-/* /proc/PID/cgroup: where its memory controller is (version 1), and its place in the unified hierarchy
- * (version 2). Empty when there is none. */
+/* /proc/PID/cgroup: the path of the memory controller (version 1), and the path in the unified hierarchy
+ * (version 2). Empty if there is none. */
 struct tide_proc_cgroup {
     char memory_path[TIDE_PROC_CGROUP_PATH];
     char unified_path[TIDE_PROC_CGROUP_PATH];
@@ -70,7 +70,7 @@ int tide_proc_parse_cgroup(const char *text, size_t len, struct tide_proc_cgroup
 /* /proc/meminfo. */
 struct tide_proc_meminfo {
     int64_t total_bytes;
-    int64_t available_bytes; /* MemAvailable; on kernels before 3.14 free and cached pages */
+    int64_t available_bytes; /* MemAvailable; before Linux 3.14, free and cached pages */
 };
 
 int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_meminfo *ret_meminfo);
@@ -83,12 +83,12 @@ struct tide_proc_limits {
 
 int tide_proc_parse_limits(const char *text, size_t len, struct tide_proc_limits *ret_limits);
 
-/* The number after `key` in lines of "key number" (memory.events, memory.oom_control); TIDE_UNKNOWN when
- * there is none. */
+/* The number after `key` in lines of "key number" (memory.events, memory.oom_control); TIDE_UNKNOWN if there
+ * is none. */
 int64_t tide_proc_parse_counter(const char *text, size_t len, const char *key);
 
-/* A file of one number of bytes, as memory.max and memory.limit_in_bytes are. "max", and the huge numbers
- * that version 1 says for "no limit", are TIDE_UNKNOWN. */
+/* The number of bytes in a file such as memory.max or memory.limit_in_bytes. TIDE_UNKNOWN for "max" and for
+ * the huge numbers that mean "no limit" in version 1. */
 int64_t tide_proc_parse_bytes(const char *text, size_t len);
 
 /* Pressure (PSI): the "some" line's avg10, in parts per million. */

@@ -8,7 +8,7 @@
 
 enum { PID_PATH = 64, STAT_TEXT = 1024 };
 
-/* One read, not read until the end: the kernel makes these files whole at the first one. */
+/* A single read suffices, because the kernel produces the whole file at the first one. */
 ssize_t tide_proc_reread(int fd, char *buf, size_t size)
 {
     ssize_t got;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_ARGS = 64 }; /* arguments looked at: interpreters' options come first */
+enum { SHOWN_ARGS = 64 }; /* arguments read: an interpreter's options come first */
 
 struct words {
     const char *word[SHOWN_ARGS];
@@ -30,8 +30,7 @@ static const char *basename_of(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Copies start and text; control characters and bytes that are not UTF-8 become '?', one for a run of them.
- */
+/* Copies start and text. Each run of control characters and bytes that are not UTF-8 becomes one '?'. */
 static void put_after(char out[static TIDE_ROLE_MAX], const char *start, const char *text)
 {
     char both[2 * TIDE_ROLE_MAX];
@@ -63,7 +62,7 @@ static void put(char out[static TIDE_ROLE_MAX], const char *text)
     put_after(out, "", text);
 }
 
-/* The same, with each run of digits as '#': for names that processes give themselves, which count. */
+/* The same, with each run of digits as '#', because processes number the names that they give themselves. */
 static void put_unnumbered(char out[static TIDE_ROLE_MAX], const char *text)
 {
     char copy[TIDE_ROLE_MAX];
@@ -93,7 +92,7 @@ static bool is_any(const char *program, const char *const *names)
     return false;
 }
 
-/* What `python -c CODE` is for, as far as multiprocessing starts its helpers so. */
+/* What `python -c CODE` is, if it is a helper of multiprocessing. */
 static const char *helper_of(const char *code)
 {
     if (strstr(code, "multiprocessing.spawn") || strstr(code, "spawn_main("))
@@ -162,7 +161,7 @@ char *tide_role_base(const char *name, const char *args, size_t args_len, char o
         put_unnumbered(out, name);
         return out;
     }
-    /* A title that the process wrote over its arguments is one word with spaces in it, or with "::". */
+    /* A title that a process wrote over its arguments is one word that contains a space or "::". */
     const char *first = words.word[0];
     if ((strchr(first, ' ') && first[0] != '/') || strstr(first, "::")) {
         put_unnumbered(out, first);
@@ -204,7 +203,7 @@ char *tide_role_of(const struct tide_role_input *input, char out[static TIDE_ROL
 
 enum { RANK_MOST = 1 << 20 };
 
-/* The value of a variable as a number; TIDE_UNKNOWN: it is not there, or is none. */
+/* The value of a variable as a number. TIDE_UNKNOWN: not set, or not a number. */
 static int64_t number_in(const char *environment, size_t len, const char *name)
 {
     size_t name_len = strlen(name);

@@ -1,8 +1,8 @@
 /*
- * sense.c - one look: who is in the tree, what it uses, what bounds it, and all of that into the recording.
+ * sense.c - one look: finds the members of the tree, reads their counters and limits, and writes them.
  *
- * Reading comes first and writing after it, so that a look on a slow disk still sees one moment. Writing
- * stops at the first row that fails; what was read is told in the view all the same.
+ * Reads everything before it writes, so that a look on a slow disk still sees one moment. Writing stops at
+ * the first row that fails; the view still has all that was read.
  */
 #include "sense/sense.h"
 
@@ -28,31 +28,31 @@
 #include <unistd.h>
 
 enum {
-    NOTES_MAX = 16, /* waiting to be written; more in one look are dropped */
+    NOTES_MAX = 16, /* waiting to be written; a look drops any more */
     NOTE_TEXT = 256,
-    UNREADABLE_NOTES = 20,   /* per recording: a tree of thousands that may not be read needs no more */
-    PROCESSES_MAX = 1 << 22, /* of one recording, that can be found by PID */
+    UNREADABLE_NOTES = 20,   /* per recording, because a tree may have thousands of unreadable processes */
+    PROCESSES_MAX = 1 << 22, /* of one recording that can be found by PID */
     HOST_STEP = 64 << 20,    /* the host's limit is rounded down to this */
     LIMITS_MAX = 80,
     LIMIT_NAME = 512, /* longer names are cut */
 };
 
 static const int64_t rare_ns = (int64_t)5 * TIDE_NS_PER_S;        /* between looks at what seldom changes */
-static const int64_t peak_again_ns = (int64_t)10 * TIDE_NS_PER_S; /* between rows that only raise a peak */
+static const int64_t peak_again_ns = (int64_t)10 * TIDE_NS_PER_S; /* between rows that only have a new peak */
 
-/* A process of the recording, found through its PID: the newest one first. */
+/* A process of the recording, found by its PID, the newest first. */
 struct known_process {
     uint64_t start_ticks;
     int64_t id;
-    size_t older; /* index + 1 of the one that had the PID before; 0: none */
+    size_t older; /* index + 1 of the process that had the PID before; 0: none */
 };
 
-/* A limit of the tree or of a part of it. Every look sets those that it knows of; a row is written only when
- * one appeared, changed or ended. */
+/* A limit of the tree or of a part of it. Every look sets those that it finds. A row is written only when one
+ * appeared, changed or ended. */
 struct limit {
     char name[LIMIT_NAME];
-    int64_t bytes;         /* TIDE_UNKNOWN: does not apply (any more) */
-    int64_t written_bytes; /* what the recording says */
+    int64_t bytes;         /* TIDE_UNKNOWN: does not apply, or no longer */
+    int64_t written_bytes; /* as in the recording */
 };
 
 struct tide_sense {
@@ -64,21 +64,21 @@ struct tide_sense {
     size_t limit_count;
     struct tide_cgroup cgroup;
     struct tide_shared shared;
-    int64_t hits_noted;                  /* the count that was last told; TIDE_UNKNOWN: none yet */
-    char high_noted[TIDE_CGROUP_NAME];   /* the memory.high that was last told */
-    char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in limits */
+    int64_t hits_noted;                  /* the count in the last note; TIDE_UNKNOWN: none yet */
+    char high_noted[TIDE_CGROUP_NAME];   /* the memory.high in the last note */
+    char cgroup_bound[TIDE_CGROUP_NAME]; /* name of the cgroup's limit in `limits` */
     struct tide_gpu *gpu;                /* NULL: not wanted */
     bool devices_written;
     int64_t limit_bytes;
     int meminfo_fd;
     struct tide_proc_meminfo host;
-    int64_t rare_ns; /* when what seldom changes was last looked at; TIDE_UNKNOWN: never */
+    int64_t rare_ns; /* when that was last read; TIDE_UNKNOWN: never */
     struct known_process *known;
     size_t known_count, known_capacity;
     struct tide_map known_by_pid;       /* -> index + 1 */
-    struct tide_map known_by_inner_pid; /* by what it is called in PID namespaces of its own */
+    struct tide_map known_by_inner_pid; /* by its PIDs in inner namespaces */
     char notes[NOTES_MAX][NOTE_TEXT];
-    int64_t note_kills[NOTES_MAX]; /* of which each tells */
+    int64_t note_kills[NOTES_MAX]; /* kills that each note reports */
     size_t note_count;
     size_t unreadable_notes;
     bool overflow_noted;
@@ -191,7 +191,7 @@ int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint6
     return id || start_ticks == 0 ? id : find_known(sense, &sense->known_by_inner_pid, pid, start_ticks);
 }
 
-/* By the PID that it may know of itself; NULL: there is none. */
+/* Finds a member by a PID that it may know itself by. NULL: there is none. */
 static struct tide_member *find_member(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);
@@ -288,7 +288,7 @@ static void note_unreadable(struct tide_sense *sense)
     }
 }
 
-/* The limit of this name, which is new if there is none; NULL: there is no room. */
+/* Returns the limit of this name, adding it if necessary. NULL: no room. */
 static struct limit *find_limit(struct tide_sense *sense, const char *name)
 {
     for (size_t i = 0; i < sense->limit_count; i++)
@@ -309,7 +309,7 @@ static void set_limit(struct tide_sense *sense, const char *name, int64_t bytes)
         limit->bytes = bytes < 0 ? TIDE_UNKNOWN : bytes;
 }
 
-/* The same for a limit that wanders: kept as it is until it moved by more than a twentieth. */
+/* The same for a limit that fluctuates: changed only if it moved by more than a twentieth. */
 static void set_wandering_limit(struct tide_sense *sense, const char *name, int64_t bytes)
 {
     const struct limit *limit = find_limit(sense, name);
@@ -331,7 +331,7 @@ static void read_rlimits(struct tide_sense *sense)
         set_limit(sense, "rlimit DATA (data of each process)", limits.data_bytes);
 }
 
-/* Kills are told one by one: those since the program was seen in the group. */
+/* Notes new kills at every look, counting from when the program was seen in the group. */
 static void note_kills(struct tide_sense *sense)
 {
     struct tide_cgroup *cgroup = &sense->cgroup;
@@ -348,7 +348,7 @@ static void note_kills(struct tide_sense *sense)
     cgroup->kills_before = cgroup->kills;
 }
 
-/* Hits of the limit, which can come by the thousand, are told each time they doubled. */
+/* Limit hits can come by the thousand, so they are noted each time their number has doubled. */
 static void note_hits(struct tide_sense *sense)
 {
     const struct tide_cgroup *cgroup = &sense->cgroup;
@@ -366,7 +366,7 @@ static void follow_cgroup(struct tide_sense *sense)
 {
     struct tide_cgroup *cgroup = &sense->cgroup;
     const struct tide_member *root = tide_tree_find(&sense->tree, sense->first_root);
-    /* A dead process is in no group; what killed it is told of the one that it was in. */
+    /* A dead process is in no group. Kills are reported for the group that it was in. */
     if (root && !root->ended) {
         tide_cgroup_read(cgroup);
         note_kills(sense);
@@ -390,7 +390,7 @@ static void follow_cgroup(struct tide_sense *sense)
 static void find_limits(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
 {
     set_limit(sense, "--limit", sense->limit_bytes);
-    /* What the tree could grow to: what it has and what is there for the taking. */
+    /* The tree can grow to what it has plus what is available. */
     if (sense->host.available_bytes >= 0)
         set_wandering_limit(sense, "host memory",
                             (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP * HOST_STEP);
@@ -399,7 +399,7 @@ static void find_limits(struct tide_sense *sense, const struct tide_tick *tick, 
         sense->rare_ns = now_ns;
         read_rlimits(sense);
     }
-    if (due || now_ns - sense->base_ns < rare_ns) /* it is at the start that programs move into a group */
+    if (due || now_ns - sense->base_ns < rare_ns) /* programs move into a group at their start */
         follow_cgroup(sense);
 }
 
@@ -417,7 +417,7 @@ static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_g
 
 /* --- writing ------------------------------------------------------------------------------------------- */
 
-/* Arguments as people write them: joined by spaces. */
+/* Joins the arguments with spaces. */
 static void join_args(const struct tide_member *member, char out[static TIDE_TREE_COMMAND])
 {
     size_t len = member->args_len < TIDE_TREE_COMMAND - 1 ? member->args_len : TIDE_TREE_COMMAND - 1;
@@ -543,7 +543,7 @@ static int write_gpus(struct tide_sense *sense, struct tide_writer *writer, cons
     for (size_t i = 0; i < gpu->reading_count; i++) {
         const struct tide_gpu_reading *reading = &gpu->readings[i];
         if (reading->member && !reading->member->id)
-            continue; /* not in the recording: 0 would be the whole device */
+            continue; /* not in the recording; id 0 would mean the whole device */
         struct tide_gpu_sample row = {
             .tick = tick,
             .device = reading->device,
@@ -585,7 +585,7 @@ static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int
     return 0;
 }
 
-/* Shared memory. Where there never was any it is not told. */
+/* Writes the gauge of shared memory, unless there never was any. */
 static int write_shared(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns, int64_t now_ns,
                         struct tide_err *err)
 {
@@ -617,7 +617,7 @@ static int write_look(struct tide_sense *sense, struct tide_writer *writer, cons
     return 0;
 }
 
-/* What a thread that computes gets of a processor now, in parts per million. */
+/* The share of a processor that a computing thread gets now, in parts per million. */
 static int64_t share_of_processor(const struct tide_sense *sense)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -634,7 +634,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     struct tide_err scan_err;
     if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
         add_note(sense, "%s", scan_err.text);
-    /* What is read belongs to the moment of reading: on a busy machine the search may take many steps. */
+    /* The tick's time is that of the reads: on a busy machine the scan can last many training steps. */
     int64_t found_ns = tide_clock_ns();
     tide_tree_read(&sense->tree, now_ns);
     int64_t read_ns = found_ns + (tide_clock_ns() - found_ns) / 2;

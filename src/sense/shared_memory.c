@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 enum {
-    FILES_MOST = 4096, /* of a look, in /dev/shm */
-    OPEN_MOST = 4096,  /* descriptors of a look, of all processes together: about 2 us each */
-    LINES_MOST = 8192, /* of maps of a look, likewise: about 1 us each */
+    FILES_MOST = 4096, /* files of /dev/shm read in one look */
+    OPEN_MOST = 4096,  /* descriptors of all processes read in one look: about 2 us each */
+    LINES_MOST = 8192, /* lines of all maps read in one look: about 1 us each */
     OWNERS_MOST = 65536,
 };
 
@@ -43,15 +43,15 @@ void tide_shared_release(struct tide_shared *shared)
     tide_map_release(&shared->stems);
 }
 
-static const char memfd[] = "/memfd:"; /* as the kernel calls what no directory names */
+static const char memfd[] = "/memfd:"; /* the kernel's name for memory without a directory entry */
 
-/* Inodes of the directory and of memfds are numbered apart. */
+/* Inodes of the directory and of memfds are numbered independently. */
 static uint64_t key_of(uint64_t inode, bool named)
 {
     return inode << 1 | named;
 }
 
-/* Counts a segment of the tree's. */
+/* Counts a segment of the tree. */
 static void count(struct tide_shared *shared, const struct stat *info, bool named)
 {
     int64_t bytes = (int64_t)info->st_blocks * 512;
@@ -60,7 +60,7 @@ static void count(struct tide_shared *shared, const struct stat *info, bool name
         shared->unmapped_bytes += bytes;
 }
 
-/* OURS, THEIRS, or 0: nothing is known. */
+/* OURS, THEIRS, or 0: not known. */
 static uint64_t owner_of(const struct tide_map *map, uint64_t key)
 {
     uint64_t owner = 0;
@@ -73,14 +73,14 @@ static bool is_in(const char *name, const char *path)
     return !strncmp(name, path, len) && name[len] == '/';
 }
 
-/* What a segment's name begins with; 0: it has no such part. */
+/* Key of the start of a segment's name; 0: it has no such part. */
 static uint64_t stem_of(const char *name)
 {
     size_t len = strcspn(name, "_-.");
     return len && name[len] ? tide_map_key(TIDE_MAP_SEED, name, len + 1) : 0;
 }
 
-/* A segment, by its path, is used by the tree. */
+/* Marks a segment, given by its path, as the tree's. */
 static void take(struct tide_shared *shared, const char *path, uint64_t inode)
 {
     uint64_t stem = stem_of(path + strlen(shared->path) + 1);
@@ -89,7 +89,7 @@ static void take(struct tide_shared *shared, const char *path, uint64_t inode)
         tide_map_put(&shared->stems, stem, OURS);
 }
 
-/* Whether a name has a PID of the tree in it, as a word of its own: segments are often called so. */
+/* True if a name contains a PID of the tree as a separate word, as names of segments often do. */
 static bool names_member(const struct tide_tree *tree, const char *name)
 {
     for (const char *at = name; *at;) {
@@ -103,7 +103,7 @@ static bool names_member(const struct tide_tree *tree, const char *name)
     return false;
 }
 
-/* Names that begin as those which others have open tell nothing of whose they are. */
+/* Marks the name starts that other processes use as THEIRS: they do not identify the tree. */
 static void leave_to_others(struct tide_shared *shared, const struct tide_tree *tree)
 {
     int left = OPEN_MOST;
@@ -134,7 +134,7 @@ static bool is_due(int64_t last_ns, int64_t cost_ns, int64_t now_ns)
     return last_ns == TIDE_UNKNOWN || now_ns - last_ns >= cost_share * cost_ns;
 }
 
-/* Whether such names are the tree's alone, as far as is known. */
+/* True if only the tree uses such names, as far as is known. */
 static bool is_its_stem(struct tide_shared *shared, const struct tide_tree *tree, uint64_t stem)
 {
     if (owner_of(&shared->stems, stem) != OURS)
@@ -148,7 +148,7 @@ static bool is_its_stem(struct tide_shared *shared, const struct tide_tree *tree
     return owner_of(&shared->stems, stem) == OURS;
 }
 
-/* The user that the tree runs as. */
+/* True if the file's owner is the user that the tree runs as. */
 static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info)
 {
     char path[32];
@@ -161,7 +161,7 @@ static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info
     return false;
 }
 
-/* Counts what the directory holds of the tree's. */
+/* Counts the tree's segments in the directory. */
 static void count_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
 {
     DIR *directory = tide_proc_list(AT_FDCWD, shared->path);
@@ -185,8 +185,8 @@ static void count_files(struct tide_shared *shared, const struct tide_tree *tree
         closedir(directory);
 }
 
-/* What a process has open: files of the directory become the tree's, and memory that no directory names
- * counts by itself, once. */
+/* Reads what a process has open. Files of the directory become the tree's. Memory without a name is counted
+ * here, once. */
 static void count_open(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
     char link[256];
@@ -212,7 +212,7 @@ static void count_open(struct tide_shared *shared, const struct tide_tree *tree,
         closedir(directory);
 }
 
-/* Notes what a process maps; files of the directory become the tree's. */
+/* Reads what a process maps. Files of the directory become the tree's. */
 static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
     char *line = NULL;
@@ -238,8 +238,8 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
         close(fd);
 }
 
-/* Adds what the tree's group grew by and nothing above has found. When others come into the group, it stays
- * at what it was. */
+/* Adds the growth of the tree's group that nothing above explains. Keeps the last value when other processes
+ * join the group. */
 static void count_unfound(struct tide_shared *shared, const struct tide_cgroup *cgroup,
                           const struct tide_tree *tree)
 {

@@ -17,11 +17,11 @@ static const int64_t idle_again_ns = (int64_t)250 * TIDE_NS_PER_MS;
 static const int64_t tiny_again_ns = (int64_t)60 * TIDE_NS_PER_S;
 
 enum {
-    TINY_BYTES = 1 << 20,     /* a process this small is read rarely */
-    TELLING_BYTES = 64 << 20, /* from here on the cost of a read is that of its pages */
-    CHANGE_BYTES = 1 << 20,   /* least change that is followed up, and */
-    CHANGE_PART = 20,         /* as a part of RSS: one in so many */
-    LINES_BYTES = 32 << 10,   /* of smaps read at once; and so often at most */
+    TINY_BYTES = 1 << 20,     /* a process this small is rarely read */
+    TELLING_BYTES = 64 << 20, /* from this RSS on, pages dominate the cost of a read */
+    CHANGE_BYTES = 1 << 20,   /* least change that is followed up, plus */
+    CHANGE_PART = 20,         /* one part in so many of RSS */
+    LINES_BYTES = 32 << 10,   /* of smaps read at once; at most LINES_READS times */
     LINES_READS = 4096,
 };
 
@@ -31,7 +31,7 @@ static const double share[TIDE_SMAPS_REASONS] = {0.2, 0.2, 1.0};
 struct tide_smaps_wish {
     struct tide_member *member;
     enum tide_smaps_reason reason;
-    int64_t weight; /* bytes, or age: higher first for the same reason */
+    int64_t weight; /* bytes or age; higher ones are read first */
 };
 
 void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm)
@@ -46,8 +46,8 @@ void tide_smaps_release(struct tide_smaps_budget *budget)
     budget->wish_capacity = 0;
 }
 
-/* What was read before costs what it cost then. For what came since, the last read is a measure only if pages
- * and not the mere asking made up its cost. */
+/* Pages that were there at the last read cost what they cost then. The last read is a measure for newer ones
+ * only if pages and not the mere system call dominated its cost. */
 int64_t tide_smaps_predict_ns(const struct tide_member *member)
 {
     const struct tide_member_smaps *smaps = &member->smaps;
@@ -61,14 +61,14 @@ int64_t tide_smaps_predict_ns(const struct tide_member *member)
     return cost < (double)least_cost_ns ? least_cost_ns : cost > 1e15 ? (int64_t)1e15 : (int64_t)cost;
 }
 
-/* RSS of a process never read, without the pages that are counted with its parent. */
+/* RSS of a process never read, without the pages that count with its parent. */
 static int64_t unread_bytes(const struct tide_tree *tree, const struct tide_member *member, int64_t rss)
 {
     if (!member->forked || member->first_rss_bytes <= 0)
         return rss;
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
     int64_t own = tide_clamp_zero(rss - member->first_rss_bytes);
-    /* A parent read after the fork has counted its part of each page; this process's part is as large. */
+    /* A parent read after the fork has counted its share of each page; this process's share is as large. */
     if (parent && parent->smaps.pss_bytes >= 0 && parent->smaps.read_ns >= member->began_ns)
         own += tide_clamp_zero(parent->smaps.pss_bytes - tide_clamp_zero(parent->smaps.uss_bytes));
     return own < rss ? own : rss;
@@ -91,8 +91,8 @@ int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_membe
     return counted < 0 ? 0 : counted > rss + swap ? rss + swap : counted;
 }
 
-/* Fills the purses for the time that has passed. They hold at most what the longest read costs, so that time
- * without reads is not made up for by a burst. Returns what the whole budget gained. */
+/* Fills the purses for the time that has passed. They hold at most the cost of the longest read, so that a
+ * pause is not followed by a burst. Returns what the whole budget gained. */
 static int64_t fill(struct tide_smaps_budget *budget, int64_t now_ns)
 {
     int64_t passed_ns = budget->last_ns == TIDE_UNKNOWN ? 0 : now_ns - budget->last_ns;
@@ -113,7 +113,7 @@ static int64_t distance(int64_t a, int64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* Whether pages may have changed hands with its children, its parent or its siblings since its last read. */
+/* True if the sharing of pages with its children, parent or siblings may have changed since its last read. */
 static bool is_unsettled(const struct tide_tree *tree, const struct tide_member *member)
 {
     if (member->smaps.shared_ns > member->smaps.read_ns)
@@ -122,7 +122,7 @@ static bool is_unsettled(const struct tide_tree *tree, const struct tide_member 
     return parent && parent->smaps.shared_ns > member->smaps.read_ns;
 }
 
-/* A child that shares much with its parent came or went: their PSS is not what it was. */
+/* A child that shares much with its parent was forked or ended, so their PSS has changed. */
 static void unsettle_parent(const struct tide_tree *tree, const struct tide_member *child, int64_t when_ns)
 {
     const struct tide_member_smaps *smaps = &child->smaps;
@@ -132,7 +132,7 @@ static void unsettle_parent(const struct tide_tree *tree, const struct tide_memb
         parent->smaps.shared_ns = when_ns > parent->smaps.shared_ns ? when_ns : parent->smaps.shared_ns;
 }
 
-/* Whether a member should be read, and how much. */
+/* True if a member should be read; *ret_wish says why and how urgently. */
 static bool wish_for(const struct tide_tree *tree, struct tide_member *member, int64_t now_ns,
                      struct tide_smaps_wish *ret_wish)
 {
@@ -178,8 +178,7 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     return count;
 }
 
-/* What is there of mappings without a reservation, by all of smaps; TIDE_UNKNOWN where that cannot be read.
- */
+/* RSS of the mappings without a reservation, from all of smaps; TIDE_UNKNOWN if it cannot be read. */
 static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
 {
     struct tide_proc_smaps smaps = {0};
@@ -194,7 +193,7 @@ static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
         size_t len = kept + (size_t)got, at = 0;
         for (const char *end; (end = memchr(text + at, '\n', len - at)); at = (size_t)(end - text) + 1)
             tide_proc_parse_smaps_line(&smaps, text + at, (size_t)(end - text) - at);
-        kept = len - at < sizeof text ? len - at : 0; /* no line of the kernel's is as long */
+        kept = len - at < sizeof text ? len - at : 0; /* the kernel writes no line this long */
         memmove(text, text + at, kept);
     }
     if (fd >= 0)
@@ -202,8 +201,8 @@ static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
     return got == 0 ? smaps.unreserved_bytes : TIDE_UNKNOWN;
 }
 
-/* Only a process that has asked for much that it has not touched can have such mappings, and one that had
- * none has none until it asks for more. */
+/* Only a process that asked for much memory that it has not touched can have such mappings. One that had none
+ * has none until it asks for more. */
 static void find_unreserved(const struct tide_tree *tree, struct tide_member *member)
 {
     struct tide_member_smaps *smaps = &member->smaps;
@@ -218,8 +217,8 @@ static void find_unreserved(const struct tide_tree *tree, struct tide_member *me
     smaps->asked_then = asked;
 }
 
-/* Reads one; returns what it cost. The bucket pays wall time; the rate that predicts the next read comes from
- * CPU time, so that one badly timed preemption does not make a process look too dear for ever. */
+/* Reads one member and returns the cost. The budget pays wall time. The rate that predicts the next read
+ * comes from CPU time, so that one preemption does not make a process look too expensive for ever. */
 static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_tree *tree,
                            struct tide_member *member, int64_t now_ns)
 {
@@ -239,7 +238,7 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
     if (len <= 0 || tide_proc_parse_rollup(text, (size_t)len, &rollup) != 0)
         return wall_ns;
     int64_t rss = tide_member_rss(member);
-    int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* nobody shares it */
+    int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* not shared with any process */
     smaps->pss_bytes = tide_clamp_zero(rollup.pss_bytes - hook);
     smaps->uss_bytes = rollup.uss_bytes < 0 ? rollup.uss_bytes : tide_clamp_zero(rollup.uss_bytes - hook);
     smaps->pss_shmem_bytes = rollup.pss_shmem_bytes < 0
@@ -257,8 +256,8 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
     return wall_ns;
 }
 
-/* On a machine that is busy a read can take many times what was predicted. Such a debt is paid back in part
- * only: else one bad moment would leave PSS unknown for minutes. */
+/* On a busy machine a read can take many times longer than predicted. Such a debt is paid back only in part;
+ * otherwise one bad moment would leave PSS unknown for minutes. */
 static void pay(int64_t *purse_ns, int64_t cost_ns, double part)
 {
     int64_t least_ns = -(int64_t)((double)most_debt_ns * part);
@@ -291,8 +290,8 @@ int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tre
         int64_t predicted_ns = tide_smaps_predict_ns(wish->member);
         if (closed[wish->reason])
             continue;
-        /* A process that costs too much waits until enough is saved. Half of what comes in meanwhile is
-         * saved; those behind it share the other half. */
+        /* A process that costs too much waits until enough is saved. Half of the income is saved for it;
+         * those behind it share the other half. */
         if (predicted_ns > *whole) {
             saving = true;
             continue;

@@ -1,10 +1,10 @@
 /*
  * symbol.c - see symbol.h.
  *
- * A module is opened at its first question and stays open. Of its symbols only those of functions are kept,
- * sorted by address. Units of debug information are found by .debug_aranges, and where there is none (clang
- * writes none) by a table of their ranges, which is made once. libdwfl would do both, by going through all
- * symbols for each address and without units that .debug_aranges does not name: docs/HOOK.md has the figures.
+ * A module is opened at its first lookup and stays open. Of its symbols only functions are kept, sorted by
+ * address. Units of debug information are found by .debug_aranges or, if there is none (clang writes none),
+ * by a table of their ranges, which is made once. libdwfl could do both, but it scans all symbols for each
+ * address and misses units that .debug_aranges does not name; docs/HOOK.md has the figures.
  */
 #include "sense/symbol.h"
 
@@ -28,17 +28,17 @@
 
 enum {
     SYMBOLS_MOST = 4 << 20,    /* of one file */
-    RANGES_MOST = 8 << 20,     /* of units, in one file */
-    RANGES_PER_UNIT = 1 << 20, /* a unit whose list does not end */
+    RANGES_MOST = 8 << 20,     /* of all units in one file */
+    RANGES_PER_UNIT = 1 << 20, /* bound on a list that does not end */
     REFERENCES_MOST = 8,       /* from a copy of a function to its declaration */
-    DIGIT_BITS = 11,           /* of an address, sorted by at a time */
+    DIGIT_BITS = 11,           /* of an address sorted in one pass */
     DIGITS = 1 << DIGIT_BITS,
 };
 
 struct symbol {
     uint64_t value, size;
     uint32_t name;
-    bool open; /* its end is not known: it may reach this far */
+    bool open; /* has no size of its own: `size` is an upper bound */
 };
 
 struct range {
@@ -52,14 +52,14 @@ struct file {
     Elf *elf;
     struct symbol *symbols;
     size_t symbol_count;
-    size_t strings; /* section of their names */
+    size_t strings; /* index of the section with their names */
 };
 
 struct module {
     struct file main, debug;
     Dwarf *dwarf; /* NULL: none */
     bool dwarf_tried;
-    bool named_only; /* its debug information is not worth what it costs */
+    bool named_only; /* its debug information is not worth the cost */
     bool ranges_made;
     struct range *ranges;
     size_t range_count;
@@ -73,8 +73,8 @@ struct tide_symbols {
     size_t module_count;
     struct tide_map by_key; /* hash of path and build-id -> index */
     void *demangler_library;
-    demangle_function *demangle; /* NULL: names stay as they are */
-    struct tide_arena texts;     /* of the last answer */
+    demangle_function *demangle; /* NULL: names stay mangled */
+    struct tide_arena texts;     /* of the last lookup */
 };
 
 /* --- files --------------------------------------------------------------------------------------------- */
@@ -98,12 +98,12 @@ static bool same_build_id(Elf *elf, const uint8_t *wanted, size_t bytes)
         return true;
     if (len < 0 || !found)
         return false;
-    /* The table of the target holds the first 20 bytes. */
+    /* The target's table holds only the first 20 bytes. */
     return (size_t)len >= bytes && (bytes == TIDE_SYMBOL_BUILD_ID || (size_t)len == bytes) &&
            memcmp(found, wanted, bytes) == 0;
 }
 
-/* Opens path as an ELF file of this machine's kind with the right build-id. */
+/* Opens path if it is an ELF file of a program or library with the right build-id. */
 static int open_file(const char *path, const uint8_t *build_id, size_t build_id_bytes, struct file *ret_file)
 {
     struct stat about;
@@ -123,8 +123,7 @@ static int open_file(const char *path, const uint8_t *build_id, size_t build_id_
     return -1;
 }
 
-/* The link to the file that is mapped at an address of a process, which works for one that was deleted too.
- */
+/* Returns the link to the file mapped at an address of a process. It works even if the file was deleted. */
 static int find_mapped(int64_t pid, uint64_t address, char *out, size_t size)
 {
     char line[512];
@@ -160,14 +159,14 @@ static int open_module_file(const struct tide_symbol_module *module, struct file
         find_mapped(module->pid, module->start, path, sizeof path) == 0 &&
         open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
         return 0;
-    /* Links to mapped files need a privilege, this one does not; but it says nothing about libraries. */
+    /* Unlike links to mapped files, this one needs no privilege, but it only serves for the executable. */
     if (module->pid <= 0 || module->build_id_bytes == 0)
         return -1;
     snprintf(path, sizeof path, "/proc/%" PRId64 "/exe", module->pid);
     return open_file(path, module->build_id, module->build_id_bytes, ret_file);
 }
 
-/* By build-id, else by name beside the module and under /usr/lib/debug. */
+/* Looks by build-id, else by name beside the module and under /usr/lib/debug. */
 static int open_debug_file(struct module *module)
 {
     const void *build_id = NULL;
@@ -187,7 +186,7 @@ static int open_debug_file(struct module *module)
     const char *name = dwelf_elf_gnu_debuglink(module->main.elf, &crc);
     const char *slash = strrchr(module->path, '/');
     if (!name || !slash || bytes <= 1 || strchr(name, '/'))
-        return -1; /* without a build-id nothing says that they belong together */
+        return -1; /* without a build-id nothing proves that they belong together */
     static const char *const places[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
 #pragma GCC diagnostic push
@@ -209,7 +208,7 @@ static int by_size(const void *a, const void *b)
     return (x->size > y->size) - (x->size < y->size);
 }
 
-/* One pass of a radix sort, which keeps the order of those with the same digit. */
+/* One pass of a radix sort; stable. */
 static void sort_by_digit(const struct symbol *from, size_t count, int shift, struct symbol *to)
 {
     size_t at[DIGITS] = {0}, next = 0;
@@ -225,8 +224,8 @@ static void sort_by_digit(const struct symbol *from, size_t count, int shift, st
         to[at[from[i].value >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-/* By address, then by size. A library has tens of thousands, and sorting them by comparisons was most of what
- * a lookup cost. Consumes `symbols`; NULL without memory. */
+/* Sorts by address, then by size. A library has tens of thousands of symbols; a comparison sort would
+ * dominate the cost of a lookup. Consumes `symbols`. NULL: out of memory. */
 static struct symbol *sort_symbols(struct symbol *symbols, size_t count)
 {
     struct symbol *spare = malloc(count * sizeof *spare);
@@ -254,8 +253,7 @@ static struct symbol *sort_symbols(struct symbol *symbols, size_t count)
     return symbols;
 }
 
-/* Where the section ends that a symbol without a size is in; such a symbol goes on to the next one at most.
- */
+/* End of the section of a symbol without a size. Such a symbol extends at most to the next one. */
 static uint64_t section_end(const struct file *file, const GElf_Sym *symbol)
 {
     GElf_Shdr header;
@@ -281,7 +279,7 @@ static size_t keep_functions(const struct file *file, Elf_Data *data, size_t cou
     return kept;
 }
 
-/* Takes the functions of the file's first section of that type, if there is one. */
+/* Reads the functions of the file's first section of that type, if there is one. */
 static void read_symbols(struct file *file, unsigned type)
 {
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
@@ -306,7 +304,7 @@ static void read_symbols(struct file *file, unsigned type)
     }
 }
 
-/* How many elements of a sorted array, which begin with their address, do so at most with this one. */
+/* Number of elements with an address up to this one, in an array sorted by the address each starts with. */
 static size_t count_until(const void *array, size_t count, size_t size, uint64_t address)
 {
     size_t low = 0, high = count;
@@ -326,8 +324,8 @@ static const char *find_symbol(const struct file *file, uint64_t address)
 {
     size_t low = count_until(file->symbols, file->symbol_count, sizeof *file->symbols, address);
 
-    /* Among several that begin there, the largest is last; a short one may lie within a longer one before it.
-     */
+    /* Of several symbols that start there the largest is last. A short one may lie within a longer one before
+     * it. */
     for (size_t back = 0; back < 8 && low > back; back++) {
         const struct symbol *symbol = &file->symbols[low - 1 - back];
         if (address - symbol->value < symbol->size && (!symbol->open || back == 0))
@@ -352,9 +350,9 @@ static void free_module(struct module *module)
 }
 
 /*
- * The C library and the loader: what they hold is their caller's, which is the next frame, and names say what
- * they do. Distributions have their debug information in packed files: unpacking glibc's takes 40 ms, for the
- * line in it that calls main.
+ * True for the C library and the loader. Their allocations belong to the caller, which is the next frame, and
+ * function names suffice. Distributions compress their debug information: unpacking glibc's takes 40 ms, just
+ * for the line that calls main.
  */
 static bool is_c_library(const char *path)
 {
@@ -374,7 +372,7 @@ static struct module *open_module(const struct tide_symbol_module *about)
     module->main.fd = module->debug.fd = -1;
     module->named_only = is_c_library(about->path);
     if (open_module_file(about, &module->main) != 0)
-        return module; /* is remembered as one of which nothing is known */
+        return module; /* remembered as unknown */
     read_symbols(&module->main, SHT_SYMTAB);
     if (!module->main.symbols && open_debug_file(module) == 0)
         read_symbols(&module->debug, SHT_SYMTAB);
@@ -420,7 +418,7 @@ static Dwarf *open_dwarf(struct file *file)
     uint8_t type;
     Dwarf_Die die, sub;
 
-    /* A file can have the sections and nothing in them. */
+    /* A file can have the sections but nothing in them. */
     if (dwarf && dwarf_get_units(dwarf, NULL, &unit, &version, &type, &die, &sub) != 0) {
         dwarf_end(dwarf);
         dwarf = NULL;
@@ -476,7 +474,7 @@ static void make_ranges(struct module *module)
         qsort(module->ranges, module->range_count, sizeof *module->ranges, by_low);
 }
 
-/* The DIE of the unit that holds the address. */
+/* Finds the DIE of the unit that contains the address. */
 static bool find_unit(struct module *module, uint64_t address, Dwarf_Die *ret_unit)
 {
     if (dwarf_addrdie(module->dwarf, address, ret_unit))
@@ -488,7 +486,7 @@ static bool find_unit(struct module *module, uint64_t address, Dwarf_Die *ret_un
            dwarf_offdie(module->dwarf, module->ranges[low - 1].unit, ret_unit);
 }
 
-/* Split debug information (-gsplit-dwarf) has its DIEs in a file beside; what is here is a skeleton. */
+/* With -gsplit-dwarf the DIEs are in a separate file and this one has only a skeleton. */
 static void enter_split_unit(Dwarf_Die *unit)
 {
     Dwarf_Die die, sub;
@@ -502,7 +500,7 @@ static void enter_split_unit(Dwarf_Die *unit)
 
 /* --- one answer ---------------------------------------------------------------------------------------- */
 
-/* A copy that lives until the next question. */
+/* Returns a copy that is valid until the next lookup. */
 static const char *keep(struct tide_symbols *symbols, const char *text)
 {
     size_t len = text ? strnlen(text, TIDE_SYMBOL_TEXT - 1) : 0;
@@ -524,7 +522,7 @@ static const char *demangled(struct tide_symbols *symbols, const char *name)
     return kept;
 }
 
-/* Where a function was declared, through the copies and definitions that refer to it. */
+/* The declaration of a function, through the copies and definitions that refer to it. */
 static Dwarf_Die declaration_of(Dwarf_Die *die)
 {
     Dwarf_Die found = *die, next;
@@ -547,7 +545,7 @@ static bool is_scope(Dwarf_Die *die)
            tag == DW_TAG_union_type;
 }
 
-/* "lab::keep" of a function that the linker does not know, and that therefore has a plain name only. */
+/* Qualifies the plain name of a function without a linkage name: "lab::keep". */
 static const char *qualified(struct tide_symbols *symbols, Dwarf_Die *die, const char *name)
 {
     Dwarf_Die declared = declaration_of(die), *scopes = NULL;
@@ -567,7 +565,7 @@ static const char *qualified(struct tide_symbols *symbols, Dwarf_Die *die, const
     return keep(symbols, text);
 }
 
-/* Of a function or of one inlined: its linkage name, which says the scope too, else its plain name. */
+/* Name of a function, inlined or not: its linkage name, which includes the scope, else its plain name. */
 static const char *name_of(struct tide_symbols *symbols, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -581,7 +579,7 @@ static const char *name_of(struct tide_symbols *symbols, Dwarf_Die *die)
     return name ? qualified(symbols, die, name) : "";
 }
 
-/* Source paths may be relative to the directory of compilation. */
+/* Source paths may be relative to the compilation directory. */
 static const char *path_of(struct tide_symbols *symbols, Dwarf_Die *unit, const char *file)
 {
     Dwarf_Attribute attribute;
@@ -606,7 +604,7 @@ static int64_t number_of(Dwarf_Die *die, unsigned name)
     return (int64_t)value;
 }
 
-/* Where an inlined function is called, which is the place in the frame around it. */
+/* The place where an inlined function is called, which is the place of the frame around it. */
 static void call_place(struct tide_symbols *symbols, Dwarf_Die *unit, Dwarf_Die *inlined,
                        struct tide_symbol_frame *around)
 {
@@ -620,8 +618,8 @@ static void call_place(struct tide_symbols *symbols, Dwarf_Die *unit, Dwarf_Die 
         around->file = path_of(symbols, unit, dwarf_filesrc(files, (size_t)file, NULL, NULL));
 }
 
-/* Walks from the innermost function at the address outwards. Returns the number of frames; the first has its
- * place already. */
+/* Walks outwards from the innermost function at the address. Returns the number of frames. The first one
+ * already has its place. */
 static size_t walk_inlined(struct tide_symbols *symbols, Dwarf_Die *unit, Dwarf_Die *chain, int count,
                            struct tide_symbol_frame *frames)
 {
@@ -712,7 +710,7 @@ struct tide_symbols *tide_symbols_new(void)
     elf_version(EV_CURRENT);
     tide_map_init(&symbols->by_key, TIDE_SYMBOL_MODULES);
     tide_arena_init(&symbols->texts, 1 << 20);
-    /* There is no C++ in this program; who profiles C++ has its library. */
+    /* This program contains no C++; a machine that runs C++ programs has the library. */
     symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
     if (symbols->demangler_library)
         *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");

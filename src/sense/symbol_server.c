@@ -1,9 +1,9 @@
 /*
  * symbol_server.c - see symbol_server.h.
  *
- * A question is kept until it is answered. A worker answers one at a time and in order, so the oldest is the
- * one that a worker died of; the others are asked again of the next worker. So is the oldest, once, when the
- * worker may have been killed from outside: it may not even have read the question.
+ * A question is kept until it is answered. A worker answers one at a time and in order, so the oldest
+ * question is the one that killed it. The others are sent to the next worker. So is the oldest, once, if the
+ * worker may have been killed from outside, perhaps before it had read the question.
  */
 #include "sense/symbol_server.h"
 
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEATHS_MOST = 256 }; /* of workers, after which there are no more */
+enum { DEATHS_MOST = 256 }; /* of workers, before no more are started */
 
 /* A packet to send. */
 struct question {
@@ -34,7 +34,7 @@ struct question {
 struct tide_symbol_server {
     const char *program;
     int socket, pidfd;
-    pid_t pid; /* 0: no worker, and none will come */
+    pid_t pid; /* 0: no worker, and none will be started */
     int deaths;
     struct question *open[TIDE_SYMBOL_ASKED]; /* a ring */
     size_t oldest, open_count, sent_count;
@@ -43,7 +43,7 @@ struct tide_symbol_server {
 
 /* --- the worker's life --------------------------------------------------------------------------------- */
 
-/* In a session of its own, so that no key of the terminal reaches it; `socket` is its standard input. */
+/* Starts the worker in its own session, safe from the terminal's keys; `socket` is its standard input. */
 static int spawn(const char *program, int socket, pid_t *ret_pid)
 {
     char *const arguments[] = {(char *)program, TIDE_SYMBOL_WORKER, NULL};
@@ -80,12 +80,12 @@ static int start_worker(struct tide_symbol_server *server, struct tide_err *err)
                             strerror(error));
     }
     server->socket = ends[0];
-    server->pidfd = (int)syscall(SYS_pidfd_open, server->pid, 0); /* a function only from glibc 2.36 on */
+    server->pidfd = (int)syscall(SYS_pidfd_open, server->pid, 0); /* glibc has it since 2.36 */
     server->sent_count = 0;
     return 0;
 }
 
-/* Returns whether it may have been killed from outside: by SIGKILL, or nobody knows how it ended. */
+/* True if it may have been killed from outside: by SIGKILL, or it is not known how it ended. */
 static bool end_worker(struct tide_symbol_server *server)
 {
     siginfo_t about = {0};
@@ -95,8 +95,7 @@ static bool end_worker(struct tide_symbol_server *server)
     close(server->socket);
     server->socket = -1;
     if (server->pidfd >= 0) {
-        /* Code that waits for all children may have reaped it: then its PID may belong to another process by
-         * now. */
+        /* Code that waits for all children may have reaped it. Its PID may then belong to another process. */
         syscall(SYS_pidfd_send_signal, server->pidfd, SIGKILL, NULL, 0);
         while (waitid(P_PIDFD, (id_t)server->pidfd, &about, WEXITED) != 0 && errno == EINTR)
             ;
@@ -148,7 +147,7 @@ static struct question **open_at(struct tide_symbol_server *server, size_t numbe
     return &server->open[(server->oldest + number) % TIDE_SYMBOL_ASKED];
 }
 
-/* As many as the socket has room for. That a worker is dead is seen where its answers end. */
+/* Sends as many as the socket has room for. A dead worker is noticed when its answers end. */
 static void send_questions(struct tide_symbol_server *server)
 {
     while (server->sent_count < server->open_count) {
@@ -190,7 +189,7 @@ static void close_oldest(struct tide_symbol_server *server)
     server->sent_count--;
 }
 
-/* The string at *at, ended within the packet; moves *at behind it. NULL: there is none. */
+/* Returns the NUL-terminated string at *at and moves *at past it. NULL: none within the packet. */
 static const char *take_text(const char *packet, size_t len, size_t *at)
 {
     const char *text = packet + *at;
@@ -221,7 +220,7 @@ static void take_frames(const char *packet, size_t len, uint32_t count, struct t
     }
 }
 
-/* The worker is dead, or says what it was not asked. Returns as _hear does. */
+/* The worker is dead, or sent an answer to no question. Returns the same as _hear. */
 static int mourn(struct tide_symbol_server *server, struct tide_symbol_answer *ret_answer)
 {
     struct question *oldest = server->sent_count > 0 ? *open_at(server, 0) : NULL;
@@ -240,8 +239,8 @@ static int mourn(struct tide_symbol_server *server, struct tide_symbol_answer *r
     return is_lost ? 1 : server->pid ? 0 : -1;
 }
 
-/* As recv() does. That a worker died before it had read every question is said once, before what it had
- * answered. */
+/* The same as recv(), without ECONNRESET, which a worker that died with unread questions causes once, before
+ * its remaining answers. */
 static ssize_t receive(struct tide_symbol_server *server)
 {
     ssize_t got;

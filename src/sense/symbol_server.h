@@ -1,11 +1,11 @@
 /*
- * symbol_server.h - symbol.h in a program of its own.
+ * symbol_server.h - symbol.h in a separate process.
  *
- * Symbols come from untrusted files and are read by a large library: a damaged one may take the reader down,
- * and a good one may take seconds and gigabytes. So the tracker asks a worker (symbol_worker.h): another
- * program, which can read files and do nothing else, with limits on memory and on the time of one answer.
- * When it dies of a question, the answer is "nothing known" (the second time for that file; the first time
- * its debug information is left out), and a new one takes its place.
+ * Symbols come from untrusted files, read by a large library: a damaged file may crash the reader, and a good
+ * one may take seconds and gigabytes. So the tracker asks a worker (symbol_worker.h), another program that
+ * can only read files, with limits on its memory and on the time of one answer. If a question kills the
+ * worker, a new one is started. The first time, the file is asked about again without its debug information;
+ * the second time, nothing is known.
  *
  * tide_symbol_server_new -> _ask() and _hear(), in any order -> _free. The worker is a child of this process;
  * it ends when nobody holds the other end of its socket.
@@ -28,26 +28,26 @@ struct tide_symbol_server;
 
 struct tide_symbol_answer {
     uint64_t tag; /* of the question */
-    bool crashed; /* the worker died of it: ask again without debug information, or never */
+    bool crashed; /* it killed the worker: ask again without debug information, or never */
     size_t count; /* frames; 0: nothing known */
-    struct tide_symbol_frame frames[TIDE_SYMBOL_FRAMES]; /* borrowed: valid until the next _hear */
+    struct tide_symbol_frame frames[TIDE_SYMBOL_FRAMES]; /* borrowed until the next _hear */
 };
 
-/* program: runs the worker when its first argument is TIDE_SYMBOL_WORKER; borrowed until _free. */
+/* program: runs the worker if its first argument is TIDE_SYMBOL_WORKER; borrowed until _free. */
 int tide_symbol_server_new(const char *program, struct tide_symbol_server **ret_server, struct tide_err *err);
 void tide_symbol_server_free(struct tide_symbol_server *server);
 
-/* The worker's PID, for who waits for children; another one after it was replaced. 0: there is none. */
+/* The worker's PID, for code that waits for children. Changes when it is replaced. 0: there is none. */
 int64_t tide_symbol_server_pid(const struct tide_symbol_server *server);
 
-/* Whether another question may be asked now. */
+/* True if another question may be asked now. */
 bool tide_symbol_server_has_room(const struct tide_symbol_server *server);
 
-/* 0: asked; 1: not now, hear answers first; -1: no worker will come any more, nothing will be answered. */
+/* 0: asked. 1: not now, hear answers first. -1: there will be no worker and no answer any more. */
 int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
                            const struct tide_symbol_module *module, uint64_t address, bool debug_info);
 
-/* 1 and an answer; 0: none within timeout_ms (0: do not wait); -1: no worker will come any more. */
+/* 1: an answer. 0: none within timeout_ms (0: do not wait). -1: there will be no worker any more. */
 int tide_symbol_server_hear(struct tide_symbol_server *server, int timeout_ms,
                             struct tide_symbol_answer *ret_answer);
 

@@ -22,7 +22,7 @@ enum {
 
 static const uint64_t DATA_BYTES_MOST = UINT64_C(4) << 30;
 
-/* A crash is for the server to see, and for no handler of a sanitizer. */
+/* Resets all signal handlers: the server must see a crash, and no sanitizer may handle it. */
 static void settle(void)
 {
     sigset_t none;
@@ -34,7 +34,7 @@ static void settle(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_NAME, "tidemark-symbol");
     tide_close_all_but(STDERR_FILENO + 1, NULL, 0);
-    (void)!nice(5); /* where it may not be nicer it works all the same */
+    (void)!nice(5); /* if that is not allowed, it works all the same */
 }
 
 static size_t write_reply(char *out, struct tide_symbol_reply head, const struct tide_symbol_frame *frames,
@@ -68,7 +68,7 @@ static bool is_grown(void)
            sscanf(text, "%lu %lu", &total, &resident) == 2 && resident > GROWN_PAGES;
 }
 
-/* Returns false when there is nobody to answer any more, or when somebody else should. */
+/* False if nobody waits for answers any more, or another worker should answer. */
 static bool answer_one(struct tide_symbols *symbols, bool look_at_size)
 {
     static char packet[sizeof(struct tide_symbol_question) + TIDE_SYMBOL_TEXT];

@@ -14,32 +14,32 @@
 #include <unistd.h>
 
 enum {
-    TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
+    TEXT_BYTES = 32 * 1024,  /* of a status file: enough for two thousand groups */
     MAX_OUTSIDERS = 4 << 20, /* PIDs that Linux can have */
-    ENVIRONMENT = 32 * 1024, /* bytes that are looked at */
-    RECHECK_SCANS = 64,      /* scans after which an outsider's start is looked at again */
-    SKIPS_MOST = 16,         /* scans in a row that trust the newest PID */
+    ENVIRONMENT = 32 * 1024, /* bytes read of it */
+    RECHECK_SCANS = 64,      /* scans after which an outsider's start time is checked again */
+    SKIPS_MOST = 16,         /* scans in a row without a listing */
     BORN_MEANWHILE = 4096,   /* PIDs that may be given out while /proc is listed */
 };
 
-/* A process keeps changing what it is while it starts (fork, exec, exec of a wrapper's program, title). */
+/* A process that starts keeps changing its identity (fork, exec, exec of a wrapper's program, title). */
 static const int64_t young_ns = (int64_t)2 * TIDE_NS_PER_S;
 static const int64_t args_again_ns = (int64_t)30 * TIDE_NS_PER_S;
 
 struct tide_tree_candidate {
     struct tide_stat stat;
     uint64_t inode;
-    bool doubtful; /* its parent was not known the last time either */
+    bool doubtful; /* its parent was not known at the last scan either */
     bool member;
 };
 
-/* An outsider's value: the low half of its inode, then the low half of the number of the scan that saw it. */
+/* Value of an outsider: the low halves of its inode and of the number of the scan that saw it. */
 static uint64_t pack(uint64_t inode, uint64_t scan)
 {
     return inode << 32 | (scan & UINT32_MAX);
 }
 
-/* A container may have a loadavg of its own mounted over the kernel's, renewed every few seconds. */
+/* Rejects a loadavg that a container mounts over the kernel's, which is updated every few seconds only. */
 static int open_loadavg(int proc_fd)
 {
     struct stat proc, file;
@@ -150,7 +150,7 @@ static void forget_counters(struct tide_member *member)
     now->asked_bytes = now->mapped_bytes = now->threads = TIDE_UNKNOWN;
 }
 
-/* 0, or -1 when out of memory or over the bound. */
+/* -1 if out of memory or over the limit. */
 static int add_member(struct tide_tree *tree, const struct tide_stat *stat, uint64_t inode, int64_t now_ns)
 {
     if (tree->member_count >= TIDE_TREE_MEMBERS) {
@@ -232,7 +232,7 @@ int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, stru
         return tide_err_set(err, "process %" PRId64 " is tidemark itself", pid);
     if (tide_tree_find(tree, pid))
         return 0;
-    /* The inode is not known yet: the first scan finds it different and asks for the start time again. */
+    /* The inode is not known yet. The first scan sees another one and checks the start time. */
     if (add_member(tree, &stat, 0, now_ns) != 0)
         return tide_err_set(err, "out of memory");
     return 0;
@@ -244,7 +244,7 @@ static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, 
 {
     if (TIDE_GROW(tree->candidates, tree->candidate_capacity, tree->candidate_count + 1, MAX_OUTSIDERS) !=
         0) {
-        tree->unsettled = true; /* stays unseen: the next scan comes across it again */
+        tree->unsettled = true; /* unseen; the next scan finds it again */
         return;
     }
     struct tide_tree_candidate *candidate = &tree->candidates[tree->candidate_count];
@@ -256,7 +256,7 @@ static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, 
     tree->candidate_count++;
 }
 
-/* A member's PID is listed. Is it still the same process? */
+/* A member's PID is listed: checks that it is still the same process. */
 static void see_member(struct tide_tree *tree, struct tide_member *member, uint64_t inode, int64_t now_ns)
 {
     struct tide_stat stat;
@@ -275,9 +275,9 @@ static void see_member(struct tide_tree *tree, struct tide_member *member, uint6
 }
 
 /*
- * Whether a PID of the first listing was there before the command that we have just started. PIDs are given
- * out upwards, and from the lowest again after the highest: those since the command are the ones from its own
- * to the newest, and a few that were born during the listing.
+ * True if a PID of the first listing is older than the command that was just started. PIDs are given out
+ * upwards, and from the lowest again after the highest. Newer ones lie between the command's and the newest
+ * PID, plus a few that were given out during the listing.
  */
 static bool is_older(const struct tide_tree *tree, int64_t pid)
 {
@@ -308,7 +308,7 @@ static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t
         note_candidate(tree, pid, inode, known && value >> 32 == 0);
 }
 
-/* Parents before children, so that one pass finds nearly all. */
+/* Parents before children, so that one pass finds nearly all members. */
 static int by_start(const void *a, const void *b)
 {
     const struct tide_tree_candidate *x = a, *y = b;
@@ -351,8 +351,8 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
         if (!tree->candidates[i].member)
             tide_map_put(&tree->outsiders, (uint64_t)tree->candidates[i].stat.pid,
                          pack(tree->candidates[i].inode, tree->scans));
-    /* A parent that is nowhere was born after the listing had passed its place, or has just died: no inode is
-     * kept for its child, so that the next scan asks again, once. */
+    /* A parent that was not seen was born after the listing had passed its place, or has just died. Its child
+     * gets no inode, so that the next scan checks it again, once. */
     for (size_t i = 0; i < tree->candidate_count; i++) {
         const struct tide_tree_candidate *candidate = &tree->candidates[i];
         if (!candidate->member && !candidate->doubtful && candidate->stat.parent_pid > 0 &&
@@ -373,7 +373,7 @@ static void forget_outsiders(struct tide_tree *tree)
             tide_map_remove(&tree->outsiders, pid);
 }
 
-/* Frees who was gone before this scan, and finds who is gone now. */
+/* Frees members that were gone before this scan, and finds those that are gone now. */
 static void sweep_members(struct tide_tree *tree, int64_t now_ns)
 {
     size_t kept = 0;
@@ -390,8 +390,8 @@ static void sweep_members(struct tide_tree *tree, int64_t now_ns)
     tree->member_count = kept;
 }
 
-/* Reads loadavg: three averages, how many threads would run, of how many, and the PID that was given out
- * last, to a process or a thread. Returns that; 0: not known. */
+/* Reads loadavg: three averages, the number of runnable threads, of how many, and the PID that was given out
+ * last, to a process or a thread. Returns that PID; 0: not known. */
 static int64_t newest_pid(struct tide_tree *tree)
 {
     char text[128];
@@ -402,7 +402,7 @@ static int64_t newest_pid(struct tide_tree *tree)
     return told ? newest : 0;
 }
 
-/* A process that has ended stays listed until it is reaped, and reaping gives out no PID. */
+/* A zombie stays listed until it is reaped, and reaping it gives out no PID. */
 static bool has_zombies(const struct tide_tree *tree)
 {
     for (size_t i = 0; i < tree->member_count; i++)
@@ -411,7 +411,7 @@ static bool has_zombies(const struct tide_tree *tree)
     return false;
 }
 
-/* Whether a listing could not say anything new. */
+/* True if a listing would show nothing new. */
 static bool is_known(struct tide_tree *tree)
 {
     int64_t newest = newest_pid(tree);
@@ -466,8 +466,8 @@ static ssize_t read_status(struct tide_tree *tree, struct tide_member *member)
     return len;
 }
 
-/* A process whose first thread has ended is shown as a zombie without memory while its other threads run on:
- * any of those shows it. */
+/* A process whose first thread has ended looks like a zombie without memory while its other threads run.
+ * Their status files show its counters. */
 static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_proc_status *status)
 {
     struct tide_proc_status thread;
@@ -500,7 +500,7 @@ static bool same_args(const struct tide_member *a, const struct tide_member *b)
     return a->args_len == b->args_len && a->args_len && memcmp(a->args, b->args, a->args_len) == 0;
 }
 
-/* Its parent; of an orphan, whose parent is not known any more, the oldest member that runs the same. */
+/* The parent. For an orphan, whose parent is no longer known, the oldest member that runs the same. */
 static const struct tide_member *forebear(const struct tide_tree *tree, const struct tide_member *member)
 {
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
@@ -520,8 +520,8 @@ static void set_role(struct tide_member *member, const char *role)
     member->row_stale = true;
 }
 
-/* A process on its way out has no arguments any more; when it has its parent's name, it was forked and ran
- * the same. */
+/* A process that is exiting has no arguments any more. If it has its parent's name, it was forked and ran the
+ * same. */
 static void name_role(struct tide_tree *tree, struct tide_member *member)
 {
     const struct tide_member *parent = forebear(tree, member), *runs = member;
@@ -541,7 +541,7 @@ static void name_role(struct tide_tree *tree, struct tide_member *member)
     set_role(member, tide_role_of(&input, role));
 }
 
-/* With the arguments, since both change when another program is executed. */
+/* Called with the arguments, since both change on exec. */
 static void read_rank(struct tide_tree *tree, struct tide_member *member)
 {
     char text[ENVIRONMENT];
@@ -553,7 +553,7 @@ static void read_args(struct tide_tree *tree, struct tide_member *member, int64_
 {
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "cmdline", tree->text, TIDE_TREE_COMMAND);
     member->args_ns = now_ns;
-    if (len < 0 || (len == 0 && member->args_len > 0)) /* one that is ending has none any more */
+    if (len < 0 || (len == 0 && member->args_len > 0)) /* an exiting process has none any more */
         return;
     if ((size_t)len == member->args_len && len && memcmp(tree->text, member->args, (size_t)len) == 0)
         return;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 enum {
-    DEEPEST = 64,      /* processes between one and the first */
-    FILES_MOST = 4096, /* of the tracker's */
+    DEEPEST = 64,      /* ancestors followed */
+    FILES_MOST = 4096, /* of the tracker */
 };
 
 /* --- who is in the group ------------------------------------------------------------------------------- */
@@ -39,8 +39,8 @@ static bool is_ours(const struct tide_tree *tree, int64_t pid)
     return pid == tree->self_pid || tide_tree_find(tree, pid);
 }
 
-/* Whether a process is neither of the tree, nor ours, nor waits for either. Whose child it is tells it of one
- * that is new; one that has ended takes nothing. */
+/* True if a process is neither in the tree, nor ours, nor an ancestor that waits for either. Of a new process
+ * its ancestors decide; one that has ended has no memory. */
 static bool is_other(const struct tide_tree *tree, int64_t pid)
 {
     struct tide_stat stat;
@@ -73,7 +73,7 @@ static bool has_others(const struct tide_cgroup *cgroup, const struct tide_tree 
 
 /* --- how much there is --------------------------------------------------------------------------------- */
 
-/* A counter of one of the group's files. */
+/* Reads a counter from one of the group's files. */
 static int64_t counter_in(const struct tide_cgroup *cgroup, const char *file, const char *key)
 {
     char path[TIDE_CGROUP_DIRECTORY + 32], text[8192];
@@ -91,8 +91,8 @@ static int64_t mapped_bytes(const struct tide_tree *tree)
     return bytes;
 }
 
-/* Bytes of regular files of a directory, which is closed, each once, that are in memory. If `deeper`, also of
- * the files in the directories that are found there. */
+/* Bytes in memory of the regular files of a directory, each file once, and if `deeper` of those in its
+ * subdirectories. Closes the directory. */
 static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
 {
     const struct dirent *entry;
@@ -117,7 +117,7 @@ static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
     return bytes;
 }
 
-/* What the tracker has open, and what lies in directories that it has open. */
+/* What the tracker has open, and what is in directories that it has open. */
 static int64_t tracker_bytes(const struct tide_tree *tree)
 {
     struct tide_map seen;
@@ -132,7 +132,7 @@ int64_t tide_unmapped_bytes(const struct tide_cgroup *cgroup, const struct tide_
     if (!cgroup->directory[0])
         return TIDE_UNKNOWN;
     int64_t bytes = counter_in(cgroup, "memory.stat", "shmem");
-    /* Version 2 counts what is in groups below. */
+    /* Version 2 includes the groups below. */
     if (bytes < 0 || (cgroup->unified && counter_in(cgroup, "cgroup.stat", "nr_descendants") != 0) ||
         has_others(cgroup, tree))
         return TIDE_UNKNOWN;
