@@ -17,7 +17,7 @@
 static _Atomic int64_t made;
 static atomic_flag asked = ATOMIC_FLAG_INIT;
 
-/* Of the sanitizers' allocator_interface.h, which not every compiler installs. */
+/* From the sanitizers' allocator_interface.h, which not every compiler installs. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
                                               void (*on_free)(const volatile void *));
 

@@ -1,14 +1,14 @@
 /*
- * allocations.h - how many allocations this process has made, in builds that count them.
+ * allocations.h - counts this process's allocations, in builds with a sanitizer.
  *
- * Builds with a sanitizer are told by it. In others the count stays 0, and comparing two counts says nothing.
+ * The sanitizer reports each allocation. In other builds the count stays 0 and proves nothing.
  */
 #ifndef TIDE_ALLOCATIONS_H
 #define TIDE_ALLOCATIONS_H
 
 #include <stdint.h>
 
-/* By all threads since the first call. */
+/* Allocations of all threads since the first call. */
 int64_t tide_allocations(void);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * arena.h - memory that is taken piece by piece and given back all at once.
+ * arena.h - memory that is allocated piece by piece and freed all at once.
  *
- * tide_arena_init(a, max) -> tide_arena_take()... -> tide_arena_mark()/tide_arena_rewind() for scopes
- * -> tide_arena_release(). An arena never holds more than max bytes from the system: a take that
- * would exceed it returns NULL, as does one the system refuses; callers turn that into a tide_err.
- * Memory comes zeroed and aligned to 16 bytes. Not for use by several threads at once.
+ * tide_arena_init(a, max) -> tide_arena_take()... -> tide_arena_mark()/tide_arena_rewind() for scopes ->
+ * tide_arena_release(). An arena never takes more than max bytes from the system. A take that would exceed
+ * this, or that the system refuses, returns NULL; callers turn that into a tide_err. Memory is zeroed and
+ * aligned to 16 bytes. Not thread-safe.
  */
 #ifndef TIDE_ARENA_H
 #define TIDE_ARENA_H

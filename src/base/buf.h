@@ -1,9 +1,9 @@
 /*
  * buf.h - a growing byte buffer with a maximum.
  *
- * Appending past max_bytes or past what the system gives sets `failed` and leaves the contents as they
- * were; later appends do nothing. Check `failed` once, at the end. data is always NUL-terminated (len does
- * not count the NUL) and never NULL after a successful append; tide_buf_text() is safe even on an empty one.
+ * Appending past max_bytes, or running out of memory, sets `failed` and leaves the contents as they were;
+ * later appends do nothing. Check `failed` once, at the end. After a successful append data is not NULL and
+ * is NUL-terminated (len does not count the NUL). tide_buf_view() also works on an empty buffer.
  */
 #ifndef TIDE_BUF_H
 #define TIDE_BUF_H
@@ -22,7 +22,7 @@ struct tide_buf {
 void tide_buf_init(struct tide_buf *buf, size_t max_bytes);
 void tide_buf_release(struct tide_buf *buf);
 
-/* Empties it, keeping the storage, and clears `failed`. */
+/* Empties it, keeping the memory, and clears `failed`. */
 void tide_buf_clear(struct tide_buf *buf);
 
 void tide_buf_append(struct tide_buf *buf, const void *data, size_t len);

@@ -1,7 +1,7 @@
 /*
  * check.h - assertions that stay on in every build and print both operands.
  *
- * For programmer errors only. What a user, a file or the system can cause is a tide_err.
+ * For programmer errors only. Failures caused by a user, a file or the system are a tide_err.
  */
 #ifndef TIDE_CHECK_H
 #define TIDE_CHECK_H

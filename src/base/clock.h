@@ -1,6 +1,6 @@
 /*
- * clock.h - the three clocks. Intervals and recordings use the first, which never jumps; the second is what
- * the calling thread has computed; the third is only for showing a date.
+ * clock.h - three clocks: a monotonic one for intervals and recordings, the CPU time of the calling thread,
+ * and the wall clock, which is only for showing dates.
  */
 #ifndef TIDE_CLOCK_H
 #define TIDE_CLOCK_H
@@ -9,7 +9,7 @@
 
 enum { TIDE_NS_PER_US = 1000, TIDE_NS_PER_MS = 1000000, TIDE_NS_PER_S = 1000000000 };
 
-/* CLOCK_MONOTONIC, the clock that marks in the channel carry too. */
+/* CLOCK_MONOTONIC, which marks in the channel use too. */
 int64_t tide_clock_ns(void);
 
 /* CPU time of the calling thread. */

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* The smallest of `kept` that is at least `first`; INT_MAX if there is none. */
+/* The smallest of `kept` that is at least `first`; INT_MAX if none. */
 static int next_kept(int first, const int *kept, size_t count)
 {
     int next = INT_MAX;
@@ -15,7 +15,7 @@ static int next_kept(int first, const int *kept, size_t count)
     return next;
 }
 
-/* Kernels before 5.9 have no close_range: one by one then, as far as a program is likely to have any. */
+/* Kernels before 5.9 have no close_range: then closes one by one, up to a likely number of open files. */
 static void close_from_to(int first, int last)
 {
     enum { LIKELY = 65536 };
@@ -67,8 +67,8 @@ int tide_write_all(int fd, const void *bytes, size_t count)
 }
 
 enum {
-    USEFUL = 1 << 16, /* more than that nobody keeps open */
-    SPARE = 256,      /* for the recording, pipes, drivers, and what is opened and closed at once */
+    USEFUL = 1 << 16, /* nobody keeps more open */
+    SPARE = 256,      /* for the recording, pipes, drivers and files that are open only briefly */
 };
 
 void tide_descriptors_raise(struct rlimit *ret_before)

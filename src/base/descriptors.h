@@ -1,5 +1,5 @@
 /*
- * descriptors.h - the files that a process has open.
+ * descriptors.h - file descriptors: closing, reading and writing, and the limit on open files.
  */
 #ifndef TIDE_DESCRIPTORS_H
 #define TIDE_DESCRIPTORS_H
@@ -10,31 +10,31 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* Closes every descriptor from `first` on that is not among `kept` (in any order; negative ones mean
- * nothing). For a process that lives on beside the one it was forked from: what it holds open, nobody sees
- * the end of. */
+/* Closes every descriptor from `first` on that is not in `kept` (in any order; negative ones are ignored).
+ * For a forked process that outlives its parent: while it holds a pipe open, the pipe's reader never sees the
+ * end. */
 void tide_close_all_but(int first, const int *kept, size_t count);
 
-/* Reads up to `count` bytes from there on, all of them unless the file ends before; -1 with errno. */
+/* Reads up to `count` bytes at offset `at`, fewer only if the file ends. -1 with errno. */
 ssize_t tide_read_at(int fd, void *to, size_t count, uint64_t at);
 
-/* Writes all of them: 0, or -1 with errno. */
+/* Writes all bytes. 0, or -1 with errno. */
 int tide_write_all(int fd, const void *bytes, size_t count);
 
-/* Raises the soft limit of open files as far as it may be of use. *ret_before is what a program that is
- * started should have, and what tide_descriptors_restore() brings back. */
+/* Raises the soft limit on open files as far as is useful. *ret_before is the old limit, for
+ * tide_descriptors_restore() and for programs that are started. */
 void tide_descriptors_raise(struct rlimit *ret_before);
 void tide_descriptors_restore(const struct rlimit *before);
 
-/* How many files may stay open from one look to the next, by all together who would keep some. A caller that
- * gets none opens its file for each look: slower, and nothing is missed. */
+/* How many files all users together may keep open from one look to the next. A caller that gets none opens
+ * its file for each look, which is slower but misses nothing. */
 struct tide_descriptors {
     size_t most, kept;
 };
 
-/* What the limit leaves when there is enough for everything else. */
+/* Takes the limit on open files, minus a reserve for everything else. */
 void tide_descriptors_init(struct tide_descriptors *descriptors);
-/* Whether one more may stay open. */
+/* True if one more may stay open. */
 bool tide_descriptors_take(struct tide_descriptors *descriptors);
 void tide_descriptors_give(struct tide_descriptors *descriptors);
 

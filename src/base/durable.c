@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { STRETCH = 1 << 18 }; /* summed and written while it is in the cache */
+enum { STRETCH = 1 << 18 }; /* checksummed and written while it is in the cache */
 
 uint32_t tide_durable_checksum(uint32_t so_far, const void *bytes, size_t count)
 {
@@ -55,7 +55,7 @@ int tide_durable_open(struct tide_durable *file, int folder, const char *name)
     return 0;
 }
 
-/* What the stream says of a failure of ours is less than we know. */
+/* Keeps the error of our own write, if there is one: the stream's errno says less. */
 static void flushed(struct tide_durable *file, int status)
 {
     if (status && !file->error)

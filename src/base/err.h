@@ -1,13 +1,12 @@
 /*
  * err.h - what went wrong, as a sentence for a person.
  *
- * A function that can fail at run time returns 0 or -1 and takes a `struct tide_err *` as its
- * last input; on failure it fills it with a complete sentence (no trailing full stop, no
- * newline) and, where there is something the user can do, a hint. Library code never prints:
- * src/cli does, as "tidemark: TEXT" and "hint: HINT".
+ * A function that can fail at run time returns 0 or -1 and takes a `struct tide_err *` as its last input. On
+ * failure it sets a complete sentence (no trailing full stop, no newline) and, if the user can do something,
+ * a hint. Library code never prints: src/cli does, as "tidemark: TEXT" and "hint: HINT".
  *
- * err may be NULL where the caller does not care. Untrusted text (process names, file
- * contents) must be passed through tide_text_escape first.
+ * err may be NULL if the caller does not care. Untrusted text (process names, file contents) must be passed
+ * through tide_text_escape first.
  */
 #ifndef TIDE_ERR_H
 #define TIDE_ERR_H

@@ -1,5 +1,5 @@
 /*
- * gpt2_config.h - GPT-2's config.json, in the terms of Hugging Face: n_embd, n_head, n_layer, n_inner,
+ * gpt2_config.h - GPT-2's config.json, with Hugging Face's names: n_embd, n_head, n_layer, n_inner,
  * n_positions or n_ctx, vocab_size, and so on. `train` and `plan` decide which of these models they support.
  */
 #ifndef TIDE_GPT2_CONFIG_H
@@ -7,18 +7,18 @@
 
 #include "base/json_read.h"
 
-enum { TIDE_CONFIG_MOST = 1 << 20 }; /* bytes of the file */
+enum { TIDE_CONFIG_MOST = 1 << 20 }; /* most bytes of the file */
 #define TIDE_CONFIG_WHAT "the model's configuration"
 
 struct tide_gpt2_config {
     int64_t vocabulary, positions, channels, heads, blocks, hidden;
     double epsilon, embed_dropout, residual_dropout, attention_dropout;
-    bool tied;              /* the head is the embedding */
+    bool tied;              /* the head shares the embedding's weights */
     const char *activation; /* borrowed from the document */
 };
 
-/* What is missing has GPT-2's default. -1: something is of another kind, or contradicts itself. Sizes may be
- * absurd: the caller checks them. */
+/* Missing fields get GPT-2's defaults. -1 if a field has the wrong type or two contradict each other. Sizes
+ * may be absurd; the caller checks them. */
 int tide_gpt2_config_take(const json_t *root, struct tide_gpt2_config *ret_config, struct tide_err *err);
 
 #endif

@@ -6,13 +6,13 @@
 
 #include <stddef.h>
 
-/* Makes room for `count` elements, of at most `most`: the array and its capacity, a size_t, become twice as
- * large as often as it takes. 0, or -1 without memory or room; both are then as they were. The owner frees
- * the array with free(). */
+/* Makes room for `count` elements, at most `most`, by doubling the array and its capacity (a size_t) as often
+ * as necessary. 0, or -1 if out of memory or over `most`, leaving both as they were. The owner frees the
+ * array with free(). */
 #define TIDE_GROW(array, capacity, count, most)                                                              \
     tide_grow(&(array), &(capacity), (size_t)(count), (most), sizeof *(array))
 
-/* array: the address of a pointer, of whatever type. */
+/* array: the address of a pointer of any type. */
 int tide_grow(void *array, size_t *capacity, size_t count, size_t most, size_t size);
 
 #endif

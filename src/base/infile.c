@@ -24,8 +24,8 @@ static ssize_t read_piece(int fd, struct tide_buf *text)
     return got;
 }
 
-/* The first piece of a pipe that was opened without waiting; the rest may then be waited for. 0: it is empty
- * and nobody writes to it. */
+/* Reads the first piece of a pipe that was opened without blocking, and makes later reads block. 0: the pipe
+ * is empty and nobody writes to it. */
 static ssize_t begin_pipe(int fd, struct tide_buf *text)
 {
     struct pollfd pipe = {.fd = fd, .events = POLLIN};

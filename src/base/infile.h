@@ -1,8 +1,8 @@
 /*
- * infile.h - files that are named by others: read whole, or opened.
+ * infile.h - files whose names come from a user or another program: read whole, or opened.
  *
- * Nothing here waits for ever: a pipe that nobody writes to is refused after a second. One that has a writer
- * is read to its end, however long that takes. A device, which may have no end, is refused.
+ * Nothing waits for ever: a pipe that nobody writes to is refused after a second. A pipe with a writer is
+ * read to its end, however long that takes. A device, which may have no end, is refused.
  */
 #ifndef TIDE_INFILE_H
 #define TIDE_INFILE_H
@@ -12,12 +12,12 @@
 
 #include <sys/stat.h>
 
-/* Appends what the file holds to *text, which must be initialised and may come back `failed` when its maximum
- * is too small. path "-" is standard input. -1 with a sentence that names the file. */
+/* Appends the contents of the file to *text, which must be initialised. *text comes back `failed` if its
+ * maximum is too small. path "-" is standard input. -1 with a message that names the file. */
 int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *err);
 
-/* Opens a regular file for reading: a descriptor, or -1 with errno. Anything else, which might be waited for
- * or have no end, is ENXIO. */
+/* Opens a regular file for reading. Returns a descriptor, or -1 with errno. Anything else fails with ENXIO,
+ * because it might block or have no end. */
 int tide_infile_open(const char *path, struct stat *ret_about);
 
 #endif

@@ -46,7 +46,7 @@ static void put_string(const struct tide_json *json, const char *text)
     fputc('"', json->out);
 }
 
-/* What stands before a value: comma, new line, indentation, key. */
+/* Writes what precedes a value: comma, new line, indentation, key. */
 static void lead(struct tide_json *json, const char *key)
 {
     if (json->depth > 0) {

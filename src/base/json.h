@@ -1,11 +1,11 @@
 /*
  * json.h - writes one JSON document to a stream, piece by piece, in bounded memory.
  *
- * Reading JSON is jansson's work; writing is done here because our documents can have a million rows and must
- * not be built in memory first. Calls nest as the document does; commas and indentation are put by the
- * writer. In an object every value takes its key; in an array key is NULL. Text that is not UTF-8 has its bad
- * bytes written as U+FFFD; what could drive a terminal is written as \uNNNN. A number that is not finite, and
- * a negative "unknown", are written as null by the caller's choice.
+ * jansson reads JSON. Writing is done here, because our documents can have a million rows and must not be
+ * built in memory first. Calls nest like the document; the writer adds commas and indentation. In an object
+ * every value has a key; in an array key is NULL. Bytes that are not UTF-8 are written as U+FFFD. Characters
+ * that could control a terminal are written as \uNNNN. The caller chooses null for numbers that are not
+ * finite and for a negative "unknown".
  */
 #ifndef TIDE_JSON_H
 #define TIDE_JSON_H
@@ -21,18 +21,18 @@ struct tide_json {
     FILE *out;
     int depth;
     bool compact; /* everything on one line */
-    bool in_page; /* for a <script> that is data: what could end or open an element is written as \uNNNN */
+    bool in_page; /* for data in a <script>: characters that could end or open an element become \uNNNN */
     bool filled[TIDE_JSON_DEPTH];
     char closer[TIDE_JSON_DEPTH];
 };
 
 void tide_json_init(struct tide_json *json, FILE *out, bool compact);
-/* Begins a document that is an object and says its schema. */
+/* Starts a document that is an object and writes its schema. */
 void tide_json_document(struct tide_json *json, FILE *out, bool compact, const char *schema);
 
 void tide_json_object(struct tide_json *json, const char *key);
 void tide_json_array(struct tide_json *json, const char *key);
-/* Ends the innermost object or array; the outermost one also ends the line. */
+/* Ends the innermost object or array. Ending the outermost one also ends the line. */
 void tide_json_end(struct tide_json *json);
 
 void tide_json_text(struct tide_json *json, const char *key, const char *text); /* NULL -> null */
@@ -41,14 +41,13 @@ void tide_json_real(struct tide_json *json, const char *key, double value); /* n
 void tide_json_bool(struct tide_json *json, const char *key, bool value);
 void tide_json_null(struct tide_json *json, const char *key);
 
-/* The rounded value as an integer; null when it is not finite. For bytes and steps that may be unknown (NAN).
- */
+/* The rounded value as an integer; null if not finite. For bytes and steps that may be unknown (NAN). */
 void tide_json_whole(struct tide_json *json, const char *key, double value);
 
 enum { TIDE_JSON_RUNE = 8 };
 
-/* What stands in a JSON string for the first rune of a text that is not empty; how many bytes of the text
- * that is. For who has no stream. */
+/* Writes the first rune of a non-empty text as it appears in a JSON string. Returns how many bytes of the
+ * text it took. For callers without a stream. */
 size_t tide_json_rune(const char *text, size_t len, char out[static TIDE_JSON_RUNE], size_t *ret_len);
 
 #endif

@@ -35,7 +35,7 @@ json_t *tide_json_read(const char *path, size_t most, const char *what, struct t
     return root;
 }
 
-/* Whether there is something to take. */
+/* True if the field is there and not null. */
 static bool has(const json_t *root, const char *key, const json_t **ret_value)
 {
     *ret_value = json_object_get(root, key);

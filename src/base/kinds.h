@@ -1,7 +1,7 @@
 /*
- * kinds.h - the kinds of marks and of call sites: one list each, with the numbers that the shared memory of a
- * tracked process and a recording hold, and the words that people read. Nothing but names: it is compiled
- * into other people's programs too.
+ * kinds.h - the kinds of marks and of call sites, one list each: the numbers used in recordings and in the
+ * shared memory of a tracked process, and the words that people read. Only names, because it is compiled into
+ * other people's programs too.
  */
 #ifndef TIDE_KINDS_H
 #define TIDE_KINDS_H

@@ -24,21 +24,21 @@ void tide_map_init(struct tide_map *map, size_t max_count);
 void tide_map_release(struct tide_map *map);
 void tide_map_clear(struct tide_map *map);
 
-/* 0, or -1 when full or out of memory (the map is then as it was). */
+/* 0, or -1 if full or out of memory, leaving the map as it was. */
 int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);
 bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value); /* ret_value may be NULL */
 bool tide_map_remove(struct tide_map *map, uint64_t key);
 
-/* A key for bytes: different ones have different keys, as far as 64 bits go. seed: TIDE_MAP_SEED, or the key
- * of what comes before them. */
+/* Hashes bytes to a key. Different bytes have different keys, as far as 64 bits allow. seed: TIDE_MAP_SEED,
+ * or the key of the bytes before them. */
 #define TIDE_MAP_SEED UINT64_C(0xcbf29ce484222325)
 uint64_t tide_map_key(uint64_t seed, const void *data, size_t len);
 
 /* The same for a text, without its NUL. */
 uint64_t tide_map_text_key(const char *text);
 
-/* Iterates: start with *cursor = 0; false at the end. Nothing may be put meanwhile; what was given may be
- * removed. */
+/* Iterates: start with *cursor = 0; false at the end. Meanwhile nothing may be put, but entries already
+ * returned may be removed. */
 bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
 
 #endif

@@ -56,7 +56,7 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
-/* The choice that was probably meant, else all of them. */
+/* Suggests the choice that was probably meant, else lists all of them. */
 static int hint_choice(const char *choices, const char *value, struct tide_err *err)
 {
     enum { MOST = 32 };
@@ -90,13 +90,13 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     }
 }
 
-/* Nobody's memory is measured in so few bytes; a user who means bytes writes 512B. */
+/* Nobody means so few bytes of memory. A user who does writes 512B. */
 static bool is_bare_and_small(const char *text, int64_t bytes)
 {
     return bytes > 0 && bytes < SMALL_BYTES && strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Gigabytes of a machine and of a device are numbers of up to three digits; beyond, they are megabytes. */
+/* Numbers below 512 are probably gigabytes of a machine or a device, larger ones megabytes. */
 static int ask_for_unit(const struct tide_option *o, const char *text, struct tide_err *err)
 {
     double number = 0;
@@ -170,14 +170,14 @@ static int store(const struct tide_option *o, const char *value, void *values, s
     return 0;
 }
 
-/* Whether the next word can be the value of an option. "--" ends the options: who wants a file of that name
- * writes "./--", or "--output=--". */
+/* True if the next word can be the value of an option. "--" cannot, because it ends the options: a file of
+ * that name is "./--" or "--output=--". */
 static bool has_value(int argc, char **argv, int at)
 {
     return at + 1 < argc && strcmp(argv[at + 1], "--") != 0;
 }
 
-/* One word that starts with "--". */
+/* Parses a word that starts with "--". */
 static int parse_long(const struct tide_option *table, int argc, char **argv, int *at, void *values,
                       struct tide_err *err)
 {
@@ -199,7 +199,7 @@ static int parse_long(const struct tide_option *table, int argc, char **argv, in
     return store(o, argv[++*at], values, err);
 }
 
-/* One word that starts with a single "-": a bundle of flags, perhaps ended by an option with a value. */
+/* Parses a word that starts with a single "-": a bundle of flags, the last of which may take a value. */
 static int parse_short(const struct tide_option *table, int argc, char **argv, int *at, void *values,
                        struct tide_err *err)
 {

@@ -1,9 +1,9 @@
 /*
- * option.h - one table of options per command; everything that is said about them comes from it.
+ * option.h - one table of options per command, from which parsing and all documentation come.
  *
  * A command has a struct of values and a const table of `struct tide_option` that points into it by offset.
- * The same table is parsed here, printed by `-h`, and written into the manual page and the shell completion
- * by src/cli. A table ends with a row whose name is NULL.
+ * The table is parsed here, printed by `-h`, and written into the manual page and the shell completion by
+ * src/cli. A table ends with a row whose name is NULL.
  *
  * Accepted: --name VALUE, --name=VALUE, -xVALUE, -x VALUE, bundled flags -ab, and "--", which ends the
  * options. An unknown name gets one suggestion.
@@ -20,8 +20,8 @@
 enum tide_option_kind {
     TIDE_OPTION_FLAG,     /* bool */
     TIDE_OPTION_TEXT,     /* const char *, borrowed from argv */
-    TIDE_OPTION_SIZE,     /* int64_t bytes of memory; a small number without a unit is asked about */
-    TIDE_OPTION_BYTES,    /* int64_t bytes of anything: a number without a unit is what it says */
+    TIDE_OPTION_SIZE,     /* int64_t bytes of memory; a small number without a unit is refused */
+    TIDE_OPTION_BYTES,    /* int64_t bytes of anything; a number without a unit is bytes */
     TIDE_OPTION_DURATION, /* int64_t ns */
     TIDE_OPTION_COUNT,    /* int64_t */
     TIDE_OPTION_REAL,     /* double */
@@ -33,9 +33,9 @@ struct tide_option {
     const char *name; /* without the dashes */
     enum tide_option_kind kind;
     size_t offset;       /* of the field in the struct of values */
-    const char *arg;     /* how the value is called in the help: "SIZE"; NULL for a flag */
+    const char *arg;     /* name of the value in the help: "SIZE"; NULL for a flag */
     const char *choices; /* TIDE_OPTION_CHOICE: "a|b|c" */
-    int64_t least, most; /* of numbers: the range that is accepted; most 0: no upper end */
+    int64_t least, most; /* accepted range of numbers; most 0: no upper limit */
     const char *help;    /* one sentence, no full stop */
 };
 

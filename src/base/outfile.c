@@ -14,7 +14,7 @@ static int cannot_write(const char *path, int error, struct tide_err *err)
     return tide_err_set(err, "cannot write '%s': %s", TIDE_SHOWN(path, 256), strerror(error));
 }
 
-/* What a new file may be, as the user's umask has it. */
+/* Mode of a new file, according to the user's umask. */
 static mode_t usual_mode(void)
 {
     mode_t mask = umask(022);
@@ -44,7 +44,7 @@ static int open_temporary(struct tide_outfile *file, mode_t mode, struct tide_er
     return -1;
 }
 
-/* What is there and no regular file. Of a pipe that nobody reads, ENXIO: it is not waited for. */
+/* Opens an existing file that is not regular. ENXIO for a pipe that nobody reads, instead of waiting. */
 static FILE *open_device(const char *path)
 {
     int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -66,7 +66,7 @@ int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_e
     }
     struct stat there;
     bool exists = !stat(path, &there);
-    file->path = exists ? realpath(path, NULL) : strdup(path); /* the file behind a link, not the link */
+    file->path = exists ? realpath(path, NULL) : strdup(path); /* if it is a link, the file behind it */
     if (!file->path)
         return cannot_write(path, errno, err);
     int status = 0;
@@ -80,7 +80,7 @@ int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_e
     return status;
 }
 
-/* Why a stream failed, long after it did: what one byte more meets. */
+/* Finds out why a stream failed some time ago, by writing one more byte. */
 static int reason(FILE *out)
 {
     return write(fileno(out), "\n", 1) < 0 ? errno : EIO;
@@ -103,7 +103,7 @@ int tide_outfile_commit(struct tide_outfile *file, struct tide_err *err)
     }
     if (bad) {
         cannot_write(file->path, error, err);
-    } else { /* it has its name */
+    } else { /* it has its final name */
         free(file->temporary);
         file->temporary = NULL;
     }

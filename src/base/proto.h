@@ -1,9 +1,8 @@
 /*
  * proto.h - writes protocol buffer messages, field by field, into a buffer.
  *
- * A message inside another is built in a buffer of its own and put in with tide_proto_message. Zero and empty
- * are what a reader assumes of a field that is not there, so they are not written, except within lists.
- * Strings must be UTF-8.
+ * A nested message is built in its own buffer and added with tide_proto_message. Zero is what a reader
+ * assumes of a missing field, so it is not written, except within lists. Strings must be UTF-8.
  */
 #ifndef TIDE_PROTO_H
 #define TIDE_PROTO_H
@@ -13,7 +12,7 @@
 #include <stdint.h>
 
 void tide_proto_number(struct tide_buf *buf, unsigned field, uint64_t value);
-/* These two are always written: elements of a repeated field, where an empty one counts too. */
+/* These two are always written, because an empty element of a repeated field counts too. */
 void tide_proto_text(struct tide_buf *buf, unsigned field, const char *text);
 void tide_proto_message(struct tide_buf *buf, unsigned field, const struct tide_buf *message);
 /* A packed list of numbers. */

@@ -1,6 +1,6 @@
 /*
- * random.h - randomness that is a function of its place: the same number for the same seed and place, in
- * whatever order they are asked for, so that a run that is resumed sees what it would have seen.
+ * random.h - random numbers that depend only on a seed and a place, in whatever order they are asked for, so
+ * that a resumed run sees the same numbers as an uninterrupted one.
  */
 #ifndef TIDE_RANDOM_H
 #define TIDE_RANDOM_H
@@ -28,7 +28,7 @@ static inline double tide_random_unit(uint64_t seed, uint64_t a, uint64_t b)
     return (double)(tide_random_at(seed, a, b) >> 11) * 0x1p-53;
 }
 
-/* The same numbers one after the other. Its state is these two, and may be saved. */
+/* The same numbers in sequence. The two fields are the whole state and may be saved. */
 struct tide_random {
     uint64_t seed, drawn;
 };

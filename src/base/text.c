@@ -42,7 +42,7 @@ char *tide_text_escape(const char *text, size_t len, char *out, size_t size)
 {
     if (size == 0)
         return out;
-    size_t used = 0, fits = 0; /* fits: where ".." could still be put */
+    size_t used = 0, fits = 0; /* fits: last position where ".." still fits */
     for (size_t i = 0; i < len;) {
         char piece[16];
         unsigned rune;
@@ -129,7 +129,7 @@ static size_t least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Letters to put in, leave out, replace or swap with their neighbour. */
+/* Letters to insert, delete, replace or swap with their neighbour. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 32 };

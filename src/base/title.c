@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* The memory that the kernel shows as the command line: the strings of argv, one behind the other. The
- * environment behind it is not touched. */
+/* The memory that the kernel shows as the command line: the strings of argv, one after the other. The
+ * environment after it is not touched. */
 static char *line;
 static size_t line_size;
 

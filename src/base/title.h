@@ -1,19 +1,19 @@
 /*
- * title.h - what ps, top and pkill call this process.
+ * title.h - the name by which ps, top and pkill know this process.
  *
- * A process that is forked has its parent's name and command line until it says otherwise, and who kills by
- * either of them means the parent, or the command that is named in it.
+ * A forked process keeps its parent's name and command line until it changes them, and somebody who kills by
+ * name means the parent, or the command named in its command line.
  */
 #ifndef TIDE_TITLE_H
 #define TIDE_TITLE_H
 
-/* Once, at the beginning of main(), before argv is changed. */
+/* Call once, at the start of main(), before argv is changed. */
 void tide_title_init(int argc, char **argv);
 
 /*
- * Makes `name` the name of this process (its first 15 bytes) and its command line (as much of it as the old
- * one has room for). The strings of argv are overwritten: for a child that has no more use for them. Without
- * tide_title_init() the command line stays what it was.
+ * Sets the name of this process (the first 15 bytes of `name`) and its command line (as far as the old one
+ * had room). Overwrites the strings of argv, so it is for a child that no longer needs them. Without
+ * tide_title_init() the command line stays.
  */
 void tide_title_set(const char *name);
 

@@ -24,7 +24,7 @@ static const struct unit duration_units[] = {
     {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9},
 };
 
-/* strtod that only knows '.', no hex, no inf, no nan. */
+/* strtod that only accepts '.', no hex, no inf, no nan. */
 static int number_prefix(const char *text, double *ret_value, const char **ret_end)
 {
     const char *p = text;

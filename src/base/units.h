@@ -2,9 +2,9 @@
  * units.h - sizes, durations and counts, read from and written for people.
  *
  * Sizes are bytes. Read: "4096", "64K", "1.5G", "24GiB". "G" and "GB" are powers of 1000, "Gi" and "GiB" of
- * 1024, in every command. Written: what was measured in powers of 1024 ("208 KiB", "4.1 GiB"), what a model
- * takes in powers of 1000, as papers and price lists do ("2,177 MB", so that plans of a few per cent of
- * difference can be told apart), and what somebody typed as both ("80 GB = 74.5 GiB").
+ * 1024, in every command. Written: measurements in powers of 1024 ("208 KiB", "4.1 GiB"); what a model needs
+ * in powers of 1000, as in papers and price lists ("2,177 MB", precise enough to compare plans that differ by
+ * a few per cent); what somebody typed as both ("80 GB = 74.5 GiB").
  * Durations are nanoseconds. Read: "500ms", "5s", "2m", "1h", "90" (seconds). Written: "9 h 10 m", "250 ms".
  */
 #ifndef TIDE_UNITS_H
@@ -13,30 +13,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* No number of bytes, blocks or nanoseconds is larger: two of them add up in an int64_t. */
+/* Upper bound on numbers of bytes, blocks and nanoseconds: the sum of two of them fits in an int64_t. */
 #define TIDE_LARGEST (INT64_C(1) << 62)
 
-/* What a double, and so JavaScript and every reader of JSON, holds exactly. */
+/* The largest integer up to which a double, and so JavaScript and every JSON reader, is exact. */
 #define TIDE_EXACT_MOST (INT64_C(1) << 53)
 
-/* The sum of two such, which stops there. */
+/* The sum of two such numbers, at most TIDE_LARGEST. */
 static inline int64_t tide_bounded_sum(int64_t a, int64_t b)
 {
     return a > TIDE_LARGEST - b ? TIDE_LARGEST : a + b;
 }
 
-/* 0 and a value >= 0, or -1 when text is not a size (empty, negative, trailing letters, over TIDE_LARGEST).
- */
+/* 0 and a value >= 0, or -1 if text is not a size (empty, negative, trailing letters, over TIDE_LARGEST). */
 int tide_size_parse(const char *text, int64_t *ret_bytes);
 int tide_duration_parse(const char *text, int64_t *ret_ns);
 
-/* Bytes in a unit by its name, in capitals or not; NAN when it is none. "" is none. */
+/* Bytes in a unit, by its name in upper or lower case; NAN if it is not a unit. "" is not. */
 double tide_size_unit(const char *name);
 
 /* A whole decimal number with optional sign; digits may be grouped as 10_000. */
 int tide_count_parse(const char *text, int64_t *ret_count);
 
-/* A finite decimal number, always with '.', whatever the locale; the whole text must be used up. */
+/* Parses a finite decimal number with '.', whatever the locale. The whole text must be the number. */
 int tide_real_parse(const char *text, double *ret_value);
 
 enum { TIDE_UNITS_TEXT = 32 };
@@ -49,7 +48,7 @@ char *tide_duration_text(double seconds, char out[static TIDE_UNITS_TEXT]);
 /* 118400 -> "118,400"; rounded to whole. */
 char *tide_count_text(double count, char out[static TIDE_UNITS_TEXT]);
 
-/* The same for an expression: the text is there until the block ends. */
+/* The same as expressions: the text is valid until the block ends. */
 #define TIDE_SIZE(bytes)       tide_size_text(bytes, (char[TIDE_UNITS_TEXT]){0})
 #define TIDE_MEMORY(bytes)     tide_memory_text(bytes, (char[TIDE_UNITS_TEXT]){0})
 #define TIDE_DURATION(seconds) tide_duration_text(seconds, (char[TIDE_UNITS_TEXT]){0})

@@ -1,5 +1,5 @@
 /*
- * whole.h - of whole numbers: the smaller and the larger of two, and division that rounds up.
+ * whole.h - integer minimum, maximum and division that rounds up.
  */
 #ifndef TIDE_WHOLE_H
 #define TIDE_WHOLE_H
@@ -22,7 +22,7 @@ static inline size_t tide_larger_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Of a quotient. */
+/* count / by, rounded up. */
 static inline int64_t tide_ceiling(int64_t count, int64_t by)
 {
     return (count + by - 1) / by;
