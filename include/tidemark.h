@@ -13,10 +13,10 @@
  *         }
  *     }
  *
- * Run under `tidemark run`, each call leaves a mark in memory shared with the tracker (at most 50 ns); run
- * alone, each is a load and a branch. Calls never fail, never block, never allocate after the first, may come
- * from any thread, and work in every process of the tree (a forked child leaves its own marks). Names are cut
- * at TIDE_NAME_MAX bytes.
+ * Under `tidemark run`, each call leaves a mark in memory shared with the tracker (at most 50 ns). Without a
+ * tracker, each call is a load and a branch. Calls never fail, never block, and never allocate after the
+ * first. They may come from any thread and from every process of the tree (a forked child leaves its own
+ * marks). Names are cut at TIDE_NAME_MAX bytes.
  */
 #ifndef TIDEMARK_H
 #define TIDEMARK_H
@@ -40,7 +40,7 @@ void tide_epoch(int64_t n);
 void tide_phase_begin(const char *name);
 void tide_phase_end(const char *name);
 
-/* Items (images, sequences, games) seen so far, in all. */
+/* The number of items (images, sequences, games) seen so far. */
 void tide_items(int64_t seen);
 
 /* A number of bytes that the program counts itself: "torch allocated", "replay buffer". */
@@ -51,24 +51,24 @@ int tide_tracked(void);
 
 /* ---- a program's own pools and arenas, under `tidemark run --heap`
  *
- * Seen from outside, memory inside a pool belongs to the code that made the pool grow. A pool that says what
- * it hands out gets its users' call stacks instead, sampled or exact like those of malloc:
+ * By default, memory in a pool is counted at the code that made the pool grow. If a pool reports what it
+ * hands out, its blocks are counted at the call stacks of its users, sampled or exact like malloc's:
  *
  *     chunk = malloc(CHUNK);                 tide_pool_chunk(chunk, CHUNK);
  *     pointer = chunk + used, used += bytes; tide_pool_alloc(pointer, bytes);
  *     used = 0;                              tide_pool_clear(chunk, CHUNK);
  *     free(chunk);
  *
- * No byte is counted twice: a block's bytes are taken off the chunk that it lies in, whose own stack keeps
- * what is not handed out. So an arena that loses its chunks grows at the line that made them, and one whose
- * user keeps blocks grows at that user's line.
+ * No byte is counted twice: a block's bytes are subtracted from the chunk that it lies in, so the chunk's own
+ * stack keeps what is not handed out. If an arena loses its chunks, the line that made them grows. If a user
+ * keeps its blocks, that user's line grows.
  *
- * The functions are in the preloaded library alone, and nothing needs linking for them, -ltidemark neither:
- * the symbols are weak, and a call that finds none is a load and a branch (its arguments are not evaluated).
- * Wrong calls are ignored, and so are blocks and chunks that a forked child inherited. Elsewhere than in C
- * and C++, look the names up: ctypes.CDLL(None).tide_pool_alloc. */
+ * The functions exist only in the preloaded library, and nothing needs linking for them, not even -ltidemark.
+ * The symbols are weak: where they are missing, a call is a load and a branch, and its arguments are not
+ * evaluated. Wrong calls are ignored, and so are blocks and chunks that a forked child inherited. In
+ * languages other than C and C++, look the names up: ctypes.CDLL(None).tide_pool_alloc. */
 
-/* A block was handed out. Told again of the same pointer, what was said before is over. */
+/* A block was handed out. A second call for the same pointer replaces the first. */
 void tide_pool_alloc(void *pointer, size_t bytes) __attribute__((weak));
 
 /* A block came back. */
@@ -77,12 +77,12 @@ void tide_pool_free(void *pointer) __attribute__((weak));
 /* All blocks that begin in [start, start + bytes) came back. */
 void tide_pool_clear(void *start, size_t bytes) __attribute__((weak));
 
-/* A pool will cut up this memory: the pointer that malloc gave, and its size. To be said before any of it is
- * handed out, and not for memory from mmap, which is known already. free() and munmap() end it, and the
- * blocks inside with it. */
+/* A pool will cut up this memory. Pass the pointer that malloc returned, and its size, before any of it is
+ * handed out. Memory from mmap is known already and needs no call. free() and munmap() end the chunk and all
+ * blocks in it. */
 void tide_pool_chunk(void *start, size_t bytes) __attribute__((weak));
 
-/* A program that is not position-independent would compare with the address at link time, which is 0. */
+/* Without position-independent code, the weak symbol's address would be the one at link time, which is 0. */
 #if defined(__x86_64__) && !defined(__PIC__)
 #define TIDE_POOL_FUNCTION(name)                                                                             \
     (__extension__({                                                                                         \

@@ -6,11 +6,11 @@
 #include <dlfcn.h>
 #include <signal.h>
 
-/* The pause is that many times what asking took of the processor (0.5 %): time in which others ran is not
- * ours. */
+/* The pause is PAUSE times the processor time of the last call (0.5 %). Time in which other threads ran does
+ * not count. */
 enum { LEAST_MS = 250, PAUSE = 200 };
 
-/* In a child nobody is asking, whatever its parent was doing. */
+/* Wiped, because in a child nobody is asking, whatever its parent was doing. */
 static struct TIDE_WIPED {
     atomic_bool asking;
     _Atomic uint64_t next_ns; /* 0: not asked yet */

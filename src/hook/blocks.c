@@ -29,7 +29,7 @@ void tide_blocks_clear(struct tide_heap_head *table, uintptr_t start, uintptr_t 
         tide_ledger_count(&table->lost_frees);
 }
 
-/* If a pool cuts up the block, what it holds goes with it. */
+/* If a pool cuts up the block, the pool's blocks in it end too. */
 static void clear_chunk(struct tide_heap_head *table, uintptr_t key)
 {
     struct tide_range chunk;
@@ -38,7 +38,7 @@ static void clear_chunk(struct tide_heap_head *table, uintptr_t key)
     int taken = tide_ranges_take(kind, start, start + 1, &chunk);
     if (taken > 0)
         tide_blocks_clear(table, start, chunk.end);
-    else if (taken < 0) /* a pool's chunk may have been freed, and nobody can tell */
+    else if (taken < 0) /* a pool's chunk may have been freed, but that is unknown */
         tide_ledger_count(&table->lost_frees);
 }
 

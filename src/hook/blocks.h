@@ -1,9 +1,9 @@
 /*
- * blocks.h - what a block in the map counts for in the table.
+ * blocks.h - how a block in the map is counted in the table.
  *
- * A pool's bytes lie in memory that is counted already: a chunk from malloc that tide_pool_chunk() named, or
- * a mapping. They are taken off the site of that memory while they are handed out, so the sum over all sites
- * is what the program holds, and what is left with the chunk's site is what its pool holds in reserve.
+ * A pool's blocks lie in memory that is counted already: a chunk from malloc that tide_pool_chunk() named, or
+ * a mapping. While a block is handed out, its bytes are subtracted from the site of that memory. So the sum
+ * over all sites is what the program holds, and the chunk's site keeps what its pool holds in reserve.
  *
  * Same rules as ledger.h.
  */
@@ -13,18 +13,18 @@
 #include "channel/heap.h"
 #include "hook/pointers.h"
 
-/* A block came, stayed after all, and went (a tide_pointers_each of the table). */
+/* Counts a block; counts one again whose free failed; subtracts one (a tide_pointers_each). */
 void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block);
 void tide_blocks_restore(struct tide_heap_head *table, struct tide_pointers_block block);
 void tide_blocks_discount(void *table, struct tide_pointers_block block);
 
-/* The block of a key is freed, with what a pool handed out of it. What it counted for; blocks 0: nothing. */
+/* Frees the block of a key and all pool blocks in it. Returns what it counted for; blocks is 0 if nothing. */
 struct tide_pointers_block tide_blocks_forget(struct tide_heap_head *table, const void *key);
 
-/* Blocks of pools that begin in [start, end) are no more. */
+/* The pool blocks that begin in [start, end) are freed. */
 void tide_blocks_clear(struct tide_heap_head *table, uintptr_t start, uintptr_t end);
 
-/* 1 + the site of the memory at this address, if it is known; otherwise 0. */
+/* Returns 1 + the site of the memory at this address, or 0 if the memory is not known. */
 uint16_t tide_blocks_under(uintptr_t address);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * census.c - the interpreter's functions, and when they are called (census.h).
+ * census.c - finds the interpreter's functions, and calls them when a count is due (census.h).
  */
 #include "hook/census.h"
 #include "hook/hook_clock.h"
@@ -10,15 +10,15 @@
 #include <stddef.h>
 
 #define SECOND_NS UINT64_C(1000000000)
-#define AGAIN_NS  (SECOND_NS / 2) /* until the next try, where it could not be now */
+#define AGAIN_NS  (SECOND_NS / 2) /* until the next try, if it cannot be asked now */
 
 enum {
     FILE_INPUT = 257, /* Py_file_input */
     COST_SHARE = 50   /* counting takes a fiftieth of the time at most */
 };
 
-/* The module's own rules are in _asked.py. Here: somebody else's module called tidemark is not imported, and
- * what goes wrong in finding ours ends the matter, unless a signal handler of the program raised it. */
+/* _asked.py has the module's own rules. This code does not import somebody else's module called tidemark. An
+ * error while it looks for ours ends the census, unless a signal handler of the program raised the error. */
 static const char question[] =
     "import sys\n"
     "def find():\n"
@@ -46,7 +46,7 @@ static const char question[] =
     "if asked:\n"
     "    answer = asked.census()\n";
 
-/* What is called of the interpreter; one per process. `ready` is set last. */
+/* The interpreter's functions and objects; one interpreter per process. `ready` is set last. */
 static struct {
     atomic_bool ready;
     uintptr_t start; /* of its object */
@@ -68,11 +68,11 @@ static struct {
     void (*release)(void *object);
 } python;
 
-/* A child that is forked begins anew. */
+/* A forked child begins anew. */
 static struct TIDE_WIPED {
     atomic_bool is_asked, is_over;
     _Atomic uint64_t next_ns;
-    uint64_t began_ns; /* the first census; this and what follows: the main thread's alone */
+    uint64_t began_ns; /* time of the first census; used by the main thread only */
 } asking;
 
 static bool refused;
@@ -135,7 +135,7 @@ void tide_census_unloaded(void)
         atomic_store(&python.ready, false);
 }
 
-/* Whether a function of sys, written in C, says something else than None. */
+/* True if the C function sys.NAME returns something other than None. */
 static bool is_set(const char *name)
 {
     void *function = python.of_sys(name), *found = function ? python.call(function, NULL) : NULL;
@@ -148,7 +148,7 @@ static bool is_set(const char *name)
     return set;
 }
 
-/* Whether every function that is called now would be seen by a debugger or a profiler, or compiled. */
+/* True if a debugger, a profiler or torch.compile would see every function that is called now. */
 static bool is_watched(void)
 {
     return python.loop_in_use(python.interpreter()) != python.loop || is_set("gettrace") ||
@@ -175,7 +175,7 @@ static enum answer put_question(void)
     return answer;
 }
 
-/* On the main thread, with the interpreter's lock. -1: an exception is on its way to the program. */
+/* Runs on the main thread, with the interpreter's lock. -1: passes an exception on to the program. */
 static int answer_now(void *unused)
 {
     (void)unused;
@@ -194,7 +194,7 @@ static int answer_now(void *unused)
         wait = wait > COST_SHARE * cost ? wait : COST_SHARE * cost;
     }
     atomic_store(&asking.next_ns, now + wait);
-    atomic_store(&asking.is_asked, false); /* now: counting allocates, and would ask again */
+    atomic_store(&asking.is_asked, false); /* last, because counting allocates and would ask again */
     return answer == RAISED ? -1 : 0;
 }
 

@@ -1,9 +1,9 @@
 /*
- * cfi.c - .eh_frame read for one address (cfi.h).
+ * cfi.c - reads .eh_frame for one address (cfi.h).
  *
- * The search table in .eh_frame_hdr leads to the function's entry (FDE); its instructions, after those it
- * shares with others (CIE), are executed up to the address. Only what concerns the frame address, the frame
- * pointer and the return address is kept. The bytes come from the loader's mapping of the file; they are read
+ * The search table in .eh_frame_hdr leads to the function's entry (FDE). Its instructions, after the shared
+ * ones of its CIE, are executed up to the address. Only the rules for the frame address, the frame pointer
+ * and the return address are kept. The bytes come from the loader's mapping of the file. All reads stay
  * within the object's bounds, because a damaged library must not crash a program that would run without us.
  */
 #include "hook/cfi.h"
@@ -14,7 +14,7 @@
 
 enum { REG_BP = 6, REG_SP = 7, REG_RA = 16, REMEMBERED_MOST = 8 };
 
-/* A reading position; `bad` once anything lay outside. */
+/* A reading position. `bad` is set once a read would leave the bounds. */
 struct cursor {
     const uint8_t *at, *end;
     bool bad;
@@ -33,7 +33,7 @@ static uint64_t take(struct cursor *c, unsigned bytes)
     return value;
 }
 
-/* *ret_sign: what continues a negative number above its last bit. */
+/* *ret_sign: the bits that extend a negative number beyond its last byte. */
 static uint64_t take_leb(struct cursor *c, uint64_t *ret_sign)
 {
     uint64_t value = 0, byte;
@@ -60,7 +60,7 @@ static int64_t take_sleb(struct cursor *c)
     return (int64_t)(value | sign);
 }
 
-/* An offset in units of the table's own. */
+/* An offset in units of the table's alignment factor. */
 static int64_t factored(struct cursor *c, int64_t value, int64_t factor)
 {
     int64_t offset;
@@ -82,7 +82,7 @@ static struct cursor take_block(struct cursor *c)
     return block;
 }
 
-/* A pointer in one of the encodings of .eh_frame; those relative to text or function never occur here. */
+/* A pointer in one of the encodings of .eh_frame. Those relative to text or function do not occur here. */
 static uintptr_t take_pointer(struct cursor *c, uint8_t encoding)
 {
     uintptr_t here = (uintptr_t)c->at;
@@ -119,7 +119,7 @@ static uintptr_t take_pointer(struct cursor *c, uint8_t encoding)
     return value;
 }
 
-/* The FDE that begins at or before the address, or NULL. */
+/* Returns the last FDE that begins at or before the address, or NULL. */
 static const uint8_t *search_header(const struct tide_object *object, uintptr_t address)
 {
     struct cursor c = {.at = object->eh_frame, .end = (const uint8_t *)object->end};
@@ -158,8 +158,7 @@ struct common { /* what a CIE says */
     struct cursor instructions;
 };
 
-/* The body of an entry that begins at c, and the word after its length. Sets c->bad for what is not an entry.
- */
+/* Returns the body of the entry at c, and the word after its length. Sets c->bad if there is no entry. */
 static struct cursor take_entry(struct cursor *c, uint32_t *ret_id)
 {
     uint64_t bytes = take(c, 4);
@@ -218,7 +217,7 @@ enum where { SAME, AT_CFA, AT_BP, LOST, UNDEFINED };
 
 struct place {
     enum where where;
-    int64_t offset; /* from the CFA, where that is where */
+    int64_t offset; /* from the CFA, if where is AT_CFA */
 };
 
 struct row {
@@ -242,9 +241,9 @@ static void set_cfa(struct row *row, uint64_t number, int64_t offset)
         row->cfa.kind = TIDE_CFI_NONE;
 }
 
-/* The two expressions that compilers and linkers write for a CFA: "the word at the frame pointer + n", of a
- * function that aligns its stack, and the one of the procedure linkage table, which depends on how far into
- * its 16-byte entry the address is. */
+/* The two expressions that compilers and linkers write for a CFA: "the word at the frame pointer + n", for a
+ * function that aligns its stack, and that of the procedure linkage table, which depends on how far the
+ * address is into its 16-byte entry. */
 static void set_cfa_expression(struct row *row, struct cursor e, uintptr_t address)
 {
     static const uint8_t plt[] = {DW_OP_breg16, 0,          DW_OP_lit15, DW_OP_and, 0,
@@ -287,8 +286,8 @@ static void restore(struct machine *m, uint64_t number)
         m->row.ra = m->initial.ra;
 }
 
-/* The instructions that carry no operand in their first byte, other than advances. false: one that is not
- * known. */
+/* Executes an instruction without an operand in its first byte, other than an advance. False if it is
+ * unknown. */
 static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
 {
     int64_t factor = m->common->data_align;
@@ -364,7 +363,7 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
     }
 }
 
-/* Whether the instruction moved to a later address, and by how much. */
+/* True if the instruction advances the location. *ret_units says by how much. */
 static bool advances(uint8_t code, struct cursor *c, uint64_t *ret_units)
 {
     unsigned bytes = code == DW_CFA_advance_loc1   ? 1

@@ -1,8 +1,8 @@
 /*
  * cfi.h - one rule of a call frame table: how to step from an address to its caller (x86-64).
  *
- * A rule is a packed word so that it can be kept and shared without locks. Not every table entry fits: code
- * that keeps its frame in unusual registers gives TIDE_CFI_NONE, and a walk ends there.
+ * A rule is packed into one word so that it can be stored and shared without locks. Not every table entry
+ * fits: code that keeps its frame in unusual registers gives TIDE_CFI_NONE, and a walk ends there.
  */
 #ifndef TIDE_CFI_H
 #define TIDE_CFI_H
@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* How to find the canonical frame address (CFA), the caller's stack pointer; its return address is the word
- * below. */
+/* How to find the canonical frame address (CFA), which is the caller's stack pointer. The return address is
+ * the word below it. */
 enum tide_cfi_kind {
     TIDE_CFI_UNSET,
     TIDE_CFI_SP,       /* stack pointer + offset */
@@ -34,7 +34,7 @@ struct tide_cfi_rule {
 
 enum { TIDE_CFI_BITS = 31 };
 
-/* 3 bits of kind, 17 of offset, 11 of saved. A rule that does not fit becomes TIDE_CFI_NONE. */
+/* 3 bits of kind, 17 bits of offset, 11 bits of saved. An offset that does not fit gives TIDE_CFI_NONE. */
 static inline uint32_t tide_cfi_pack(struct tide_cfi_rule rule)
 {
     int32_t words = rule.offset / 8;

@@ -1,10 +1,10 @@
 /*
- * draw.h - when to take a sample, and what it then stands for.
+ * draw.h - when to take a sample, and what it then counts for.
  *
- * Each byte allocated is taken with probability 1/R, so the bytes between two samples are drawn from an
- * exponential distribution with mean R, and a block of s bytes is sampled with probability p = 1 - exp(-s/R).
- * Counted as s/p bytes and 1/p blocks when it is, it counts as s bytes and 1 block on average (docs/HOOK.md
- * derives it). Plain arithmetic: no libm in somebody else's process.
+ * Each allocated byte is sampled with probability 1/R, so the bytes between two samples follow an exponential
+ * distribution with mean R, and a block of s bytes is sampled with probability p = 1 - exp(-s/R). A sampled
+ * block counts as s/p bytes and 1/p blocks, so on average a block counts as s bytes and 1 block (docs/HOOK.md
+ * derives it). Plain arithmetic, because the hook must not pull libm into the program's process.
  */
 #ifndef TIDE_DRAW_H
 #define TIDE_DRAW_H
@@ -71,7 +71,7 @@ static inline int64_t tide_draw_next(uint64_t *state, double interval)
     return bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX / 2;
 }
 
-/* A whole number whose mean is `value`. */
+/* Rounds up or down at random, so that the mean is `value`. */
 static inline uint64_t tide_draw_round(uint64_t *state, double value)
 {
     uint64_t whole = (uint64_t)value;

@@ -1,5 +1,5 @@
 /*
- * hook_clock.h - any clock in nanoseconds, inside the target, where base/clock.h may not be.
+ * hook_clock.h - any clock in nanoseconds, for the hook, which may not use base/clock.h.
  */
 #ifndef TIDE_HOOK_CLOCK_H
 #define TIDE_HOOK_CLOCK_H

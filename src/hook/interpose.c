@@ -1,16 +1,15 @@
 /*
- * interpose.c - libtidemark-hook.so's face to the program: the functions it stands in front of.
+ * interpose.c - the functions that libtidemark-hook.so defines in front of the program's.
  *
- * Each passes on to the next definition of the same name, normally the C library's, and is not an allocator
- * itself. A free is recorded before the real one and an allocation after it, so that an address is never in
- * the map twice.
+ * Each calls the next definition of the same name, normally the C library's; none is an allocator itself. A
+ * free is recorded before the real call and an allocation after it, so that no address is in the map twice.
  *
- * The next definitions are looked up at the first call of any of these, or by the constructor, whichever
- * comes first: libraries allocate in their constructors before ours runs. Looking up may itself allocate;
- * that is served from static memory, which is never given back.
+ * The next definitions are looked up at the first call of any of these functions, or by the constructor,
+ * whichever comes first, because libraries allocate in their constructors before ours runs. The lookup itself
+ * may allocate; static memory, which is never freed, serves that.
  *
- * The slow halves are functions of their own that the fast ones end in a jump to, so that the fast ones need
- * no stack frame and the slow ones' return address is the program's.
+ * The slow halves are separate functions. The fast halves jump to them as a tail call, so that the fast ones
+ * need no stack frame and the return address of the slow ones lies in the program.
  */
 #include "hook/allocator.h"
 #include "hook/census.h"
@@ -33,7 +32,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW   static __attribute__((noinline))
 
-#define SEED_ENV "TIDEMARK_HEAP_SEED" /* for tests: the same samples each time */
+#define SEED_ENV "TIDEMARK_HEAP_SEED" /* for tests: the same samples in each run */
 
 enum { BOOTSTRAP_BYTES = 65536 };
 
@@ -60,7 +59,7 @@ static struct {
     REAL_FUNCTIONS(DECLARE)
 } real;
 
-static atomic_int resolving; /* 0: not yet, 1: at it, 2: done */
+static atomic_int resolving; /* 0: not yet, 1: in progress, 2: done */
 static __thread int resolver __attribute__((tls_model("initial-exec")));
 
 EXPORT void *memalign(size_t alignment, size_t bytes);
@@ -69,7 +68,7 @@ EXPORT void *pvalloc(size_t bytes);
 EXPORT void free_sized(void *pointer, size_t bytes);
 EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes);
 
-/* ---- static memory that serves while the real functions are looked up */
+/* ---- static memory for allocations while the real functions are looked up */
 
 static _Alignas(64) char bootstrap[BOOTSTRAP_BYTES];
 static atomic_size_t bootstrap_used;
@@ -100,8 +99,8 @@ static size_t bootstrap_size(const void *pointer)
 
 /* ---- the real functions */
 
-/* Whether the real functions can be called. false: this thread is looking them up, or there are none. Another
- * thread waits: there are hardly ever two before the first allocation. */
+/* True if the real functions can be called. False if this thread is looking them up, or there are none.
+ * Another thread waits: there are hardly ever two threads before the first allocation. */
 static __attribute__((noinline, cold)) bool resolve(void)
 {
     if (resolver)
@@ -224,7 +223,7 @@ EXPORT void *reallocarray(void *pointer, size_t count, size_t size)
     return realloc(pointer, bytes);
 }
 
-/* ---- aligned allocation: rare enough to need no fast half of its own */
+/* ---- aligned allocation: too rare to need a fast half */
 
 #define ALIGNED(name, bytes, parameters, arguments)                                                          \
     EXPORT void *name parameters                                                                             \
@@ -258,7 +257,7 @@ EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
 
 /* ---- freeing */
 
-/* The filter may say "perhaps" of that memory too. */
+/* The filter may say "perhaps" for bootstrap memory too. */
 SLOW void free_recorded(void *pointer)
 {
     if (is_bootstrap(pointer))
@@ -294,20 +293,20 @@ EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes)
 
 #define RESERVATION_BYTES ((size_t)1 << 30)
 
-/* Address space that nobody may write to yet, or more than anyone means to fill. */
+/* True for address space that nobody may write to yet, or that is more than anyone means to fill. */
 static bool is_reservation(size_t bytes, int protection, int flags)
 {
     return !(protection & PROT_WRITE) || (flags & MAP_NORESERVE && bytes >= RESERVATION_BYTES);
 }
 
-/* The library whose malloc serves the program, if it is not the C library: what it maps is inside. */
+/* The library whose malloc serves the program, if it is not the C library. Its mappings are not recorded. */
 static uintptr_t allocator_start, allocator_end;
 
 static void record_mapping(void *pointer, size_t bytes, int protection, int flags,
                            struct tide_unwind_frame caller)
 {
     if (!(flags & MAP_ANONYMOUS) || flags & (MAP_STACK | MAP_GROWSDOWN))
-        return; /* what has a file behind it is not the heap, and a stack is not either */
+        return; /* a file mapping is not heap memory, nor is a stack */
     if (caller.pc - allocator_start < allocator_end - allocator_start)
         return;
     if (is_reservation(bytes, protection, flags))
@@ -384,7 +383,7 @@ EXPORT int mprotect(void *address, size_t bytes, int protection)
     return protect_recorded(address, bytes, protection);
 }
 
-/* ---- unloading: the address ranges of code may change hands */
+/* ---- unloading: other code may be loaded at the same addresses */
 
 EXPORT int dlclose(void *handle)
 {
@@ -396,8 +395,8 @@ EXPORT int dlclose(void *handle)
     return failed;
 }
 
-/* ---- a thread's attributes: asked for under the thread's lock, with an allocation. The recorder asks the
- * same at a thread's first allocation, which this may be (Java's threads and Rust's begin with it). */
+/* ---- a thread's attributes: the C library allocates under the thread's lock here. The recorder asks for the
+ * same attributes at a thread's first allocation, which this may be (Java's and Rust's threads begin so). */
 
 EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret_attributes)
 {
@@ -412,8 +411,8 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret_attributes)
 
 /* ---- the beginning */
 
-/* Whether somebody ahead of us defines malloc. In a program that is not position-independent and takes
- * malloc's address, that address is the program's own stub, which leads to us all the same. */
+/* True if a library ahead of us defines malloc. In a program that is not position-independent and takes
+ * malloc's address, that address is the program's own stub, which still leads to us. */
 static bool is_replaced(void)
 {
     void *first = dlsym(RTLD_DEFAULT, "malloc");
@@ -422,9 +421,9 @@ static bool is_replaced(void)
            tide_object_symbol(&object, "malloc", NULL);
 }
 
-/* A runtime that is part of the program may not export its names. AddressSanitizer's, which begins before us,
- * has mapped its shadow where it always is. It can be read, unlike address space that somebody keeps free
- * there; the kernel is asked to, since it minds a bad address less than we would. */
+/* A sanitizer linked into the program may not export its names. AddressSanitizer starts before us and has
+ * mapped its shadow at its fixed address. The shadow is readable, unlike address space that somebody only
+ * reserved there. The kernel does the test read, because it returns EFAULT where we would crash. */
 static bool has_shadow(void)
 {
     return !syscall(SYS_faccessat, AT_FDCWD, 0x7fff8000, F_OK) || errno != EFAULT;
@@ -440,8 +439,8 @@ static bool is_sanitized(bool replaced)
     return replaced && has_shadow();
 }
 
-/* Whether the library behind us that serves malloc is not the C library but one like jemalloc or tcmalloc,
- * and whether it serves C++'s new without asking malloc, which only libstdc++'s does. */
+/* True if malloc is served by a library like jemalloc or tcmalloc, not by the C library, and that library
+ * also serves C++'s new without calling malloc; only libstdc++'s new calls it. */
 static bool has_own_new(void)
 {
     struct tide_object served, libc;
@@ -454,7 +453,7 @@ static bool has_own_new(void)
     return new_at >= served.start && new_at < served.end;
 }
 
-/* A number up to 2^30 from the environment; 0: absent, or not understood. */
+/* Returns a number up to 2^30 from the environment, or 0 if it is absent or not understood. */
 static uint64_t wanted(const char *name)
 {
     const char *text = secure_getenv(name);
@@ -467,7 +466,7 @@ static uint64_t wanted(const char *name)
 static __attribute__((constructor(101))) void begin(void)
 {
     uint64_t interval = wanted(TIDE_HEAP_ENV);
-    bool ready = is_ready(); /* before anyone but malloc can say that nothing is due */
+    bool ready = is_ready(); /* first: once anything sets `left`, malloc calls real.malloc unchecked */
     if (!interval) {
         tide_recorder_refuse();
         return;

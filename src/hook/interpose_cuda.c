@@ -1,25 +1,25 @@
 /*
- * interpose_cuda.c - the hook's face to the CUDA driver: the functions of libcuda.so.1 that make and free
- * memory, and the three ways to get at them.
+ * interpose_cuda.c - in front of the functions of libcuda.so.1 that allocate and free memory, and of the
+ * three ways to get at them.
  *
- * Programs that link with the driver find the functions here by their names, like malloc. The CUDA run-time
- * library, static or not, opens the driver itself and asks dlsym() for cuGetProcAddress, and that for
- * everything else; so both are stood in front of, and where the answer is the address of one of these
- * functions in the driver, ours is given. Nothing in the driver's own code or data is changed, and an answer
- * that is not recognised is passed on as it is:
+ * Programs that link with the driver find our functions by name, as with malloc. The CUDA run-time library,
+ * static or not, opens the driver itself, asks dlsym() for cuGetProcAddress, and asks that for everything
+ * else. So we replace both. If the answer is the address of one of these functions in the driver, we return
+ * ours instead. Nothing in the driver's own code or data is changed, and an unknown answer is passed on as it
+ * is:
  *
- * - An answer is recognised by its address alone, against the driver's own symbol table. A version of a
- *   function that is not known here, whose parameters may be others, is thus never taken for one that is.
+ * - An answer is recognised by its address alone, from the driver's own symbol table. So a version of a
+ *   function that we do not know, which may have other parameters, is never mistaken for one that we do.
  * - dlsym() is a few instructions that end in a jump, so that the C library sees the program as its caller
- *   (what RTLD_NEXT means depends on it). Only names that begin with "cu", asked of a certain library, come
- *   to C code.
- * - The driver itself is always given what it asks for: one that is a door to another would otherwise come
- *   back here for ever.
- * - Without recording, with a driver that lacks what every driver has, or with a second one, nothing is
- *   replaced; the head of the table says so.
+ *   (the meaning of RTLD_NEXT depends on it). Only names that begin with "cu", asked of a certain library,
+ *   reach C code.
+ * - The driver itself always gets what it asks for. Otherwise a driver that forwards to another one would
+ *   come back here for ever.
+ * - Nothing is replaced without recording, with a driver that lacks what every driver has, or for a second
+ *   driver; the head of the table says so.
  *
- * What is not seen: functions taken from the driver's private tables (cuGetExportTable), memory nodes of
- * graphs, what other processes share with this one, and what the driver needs for itself.
+ * Not seen: functions from the driver's private tables (cuGetExportTable), memory nodes of graphs, memory
+ * that other processes share with this one, and what the driver needs for itself.
  */
 #include "hook/interpose_cuda.h"
 #include "hook/object.h"
@@ -31,14 +31,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define DRIVER "libcuda.so" /* how the names of the driver's files begin */
+#define DRIVER "libcuda.so" /* how the file names of the driver begin */
 
 enum { NOT_INITIALIZED = 3 };    /* CUDA_ERROR_NOT_INITIALIZED */
 enum { LOCATION_DEVICE = 1 };    /* CU_MEM_LOCATION_TYPE_DEVICE */
 typedef uint64_t device_pointer; /* CUdeviceptr */
 typedef uint64_t generic_handle; /* CUmemGenericAllocationHandle */
 typedef void *stream;            /* CUstream */
-struct allocation_properties {   /* CUmemAllocationProp, as far as it is looked at */
+struct allocation_properties {   /* CUmemAllocationProp, the part that is read */
     int type, handle_types, location_type, location;
 };
 
@@ -79,7 +79,7 @@ static const struct {
     void *address;
 } ours[FUNCTION_COUNT] = {FUNCTIONS(OURS)};
 
-/* The driver as it is now. `start` is set last. */
+/* The loaded driver. `start` is set last. */
 static struct {
     _Atomic(void *) real[FUNCTION_COUNT]; /* NULL: not looked up yet, or the driver has none */
     _Atomic uintptr_t start;              /* of its library; 0: none */
@@ -96,8 +96,8 @@ typedef void *find_symbol(void *handle, const char *name);
 __attribute__((visibility("hidden"))) extern find_symbol *_Atomic tide_next_dlsym;
 find_symbol *_Atomic tide_next_dlsym;
 
-/* Called from the code at the end. dlvsym() is not stood in front of: the driver's symbols have no versions.
- */
+/* Called from the assembly at the end. dlvsym() is not replaced, because the driver's symbols have no
+ * versions. */
 find_symbol *tide_find_dlsym(void);
 __attribute__((used)) find_symbol *tide_find_dlsym(void)
 {
@@ -126,7 +126,7 @@ static void *next_dlsym(void *handle, const char *name)
 
 /* ---- the driver's functions */
 
-/* Whether the address is in the driver's library. */
+/* True if the address is in the driver's library. */
 static bool is_driver(uintptr_t address, struct tide_object *ret_object)
 {
     if (!tide_object_find(address, ret_object))
@@ -143,7 +143,7 @@ static bool has_needed(const struct tide_object *object)
     return true;
 }
 
-/* Whether this is the driver whose functions are known, after learning them if there was none before. */
+/* True if this is the driver whose functions are known. Learns them if no driver was known before. */
 static bool is_learned(const struct tide_object *object)
 {
     if (atomic_load_explicit(&driver.start, memory_order_acquire) == object->start)
@@ -175,7 +175,7 @@ void tide_interpose_cuda_unloaded(void)
     tide_latch_release(&driver.learning);
 }
 
-/* What to give for an address that the loader or the driver gave. */
+/* Returns what to give for an address that the loader or the driver returned. */
 static void *instead_of(void *found)
 {
     uintptr_t address = (uintptr_t)found;
@@ -188,8 +188,7 @@ static void *instead_of(void *found)
     return found;
 }
 
-/* Stands in for a function that is not there. A program can only come here through a name that it linked
- * with. */
+/* Stands in for a missing function. A program can only get here by a name that it linked with. */
 static int absent(void)
 {
     return NOT_INITIALIZED;
@@ -213,7 +212,7 @@ static void *real_of(int i)
 
 #define REAL(name) ((__typeof__(&name))real_of(AT_##name))
 
-/* A function of the driver's, and what is done once it has succeeded. */
+/* Defines a function of the driver that runs `done` if the real one succeeded. */
 #define AFTER(name, parameters, arguments, done)                                                             \
     EXPORT int name parameters                                                                               \
     {                                                                                                        \
@@ -236,15 +235,15 @@ static void taken(device_pointer pointer, size_t bytes, struct tide_unwind_frame
     tide_recorder_block(TIDE_SITE_CUDA, key_of(pointer, TIDE_POINTERS_DEVICE), bytes, caller);
 }
 
-/* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
- * block. */
+/* Pinned memory is host memory that the driver takes from mmap(). If that mapping was seen, this block
+ * replaces it. */
 static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     tide_recorder_unmapped(pointer, bytes);
     tide_recorder_block(TIDE_SITE_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
 }
 
-/* The first is what pools of frameworks are made of. */
+/* cuMemAlloc_v2 allocates the segments of frameworks' pools. */
 AFTER(cuMemAlloc_v2, (device_pointer * ret, size_t bytes), (ret, bytes),
       tide_recorder_segment(*ret, bytes, TIDE_UNWIND_CALLER))
 AFTER(cuMemAllocPitch_v2,
@@ -264,8 +263,8 @@ AFTER(cuMemHostAlloc, (void **ret, size_t bytes, unsigned flags), (ret, bytes, f
       pinned(*ret, bytes, TIDE_UNWIND_CALLER))
 AFTER(cuMemAllocHost_v2, (void **ret, size_t bytes), (ret, bytes), pinned(*ret, bytes, TIDE_UNWIND_CALLER))
 
-/* Taken out before the call, since another thread may be given the address at once, and put back when the
- * driver would not. */
+/* The block is taken out before the call, because another thread may get the address at once. It is put back
+ * if the driver refuses. */
 #define FREES(name, key, parameters, arguments)                                                              \
     EXPORT int name parameters                                                                               \
     {                                                                                                        \
@@ -303,7 +302,7 @@ AFTER(cuMemMap,
 AFTER(cuMemUnmap, (device_pointer pointer, size_t bytes), (pointer, bytes),
       tide_recorder_device_unmapped(pointer, bytes))
 
-/* ---- ways to the functions */
+/* ---- ways to look the functions up */
 
 AFTER(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flags),
       (name, ret, version, flags), if (ret) *ret = instead_of(*ret))
@@ -323,8 +322,8 @@ __attribute__((used)) void *tide_dlsym_of_driver(void *handle, const char *name,
 /*
  * void *dlsym(void *handle, const char *name)
  *
- * RTLD_DEFAULT (0) and RTLD_NEXT (-1), and names that do not begin with "cu": on to the C library's, as if
- * this were not here.
+ * RTLD_DEFAULT (0), RTLD_NEXT (-1) and names that do not begin with "cu" go straight to the C library's
+ * dlsym.
  */
 __asm__(".text\n"
         ".globl dlsym\n"

@@ -1,5 +1,5 @@
 /*
- * interpose_cuda.h - what interpose.c and interpose_cuda.c ask of each other.
+ * interpose_cuda.h - what interpose.c calls in interpose_cuda.c.
  */
 #ifndef TIDE_INTERPOSE_CUDA_H
 #define TIDE_INTERPOSE_CUDA_H

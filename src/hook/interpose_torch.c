@@ -1,16 +1,17 @@
 /*
  * interpose_torch.c - tensors in PyTorch's caching allocator of device memory.
  *
- * That allocator takes segments from the driver and serves tensors from them, so the code that asks the
- * driver for more is the code that ran when the last segment was full: often the backward pass, because of
- * what another line keeps. It tells PyTorch's profiler of every tensor that comes and goes, by one function
- * that libc10.so exports and that is called whether a profiler listens or not. A preloaded library comes
- * first there, too: what is told is noted and passed on. Every tensor is taken off its segment, so what is
- * left there is exact; the call stack is looked at for a sample of them (recorder.h).
+ * That allocator takes segments from the driver and serves tensors from them. So the code that asks the
+ * driver for more is the code that ran when the last segment was full: often the backward pass, although
+ * another line keeps the memory. The allocator reports each tensor that is allocated or freed to PyTorch's
+ * profiler, through a function that libc10.so exports and that is called even if no profiler listens. The
+ * preloaded library stands in front of it too, notes the report and passes it on. Every tensor is subtracted
+ * from its segment, so what is left there is exact. Call stacks are walked for a sample of tensors only
+ * (recorder.h).
  *
- * The name of a C++ function holds the types of its parameters, so a version of PyTorch that tells other
- * things calls another function. The allocator of cudaMallocAsync does not tell, and need not: there every
- * tensor is the driver's.
+ * The name of a C++ function contains the types of its parameters, so a PyTorch that reports other things
+ * calls another function. The allocator of cudaMallocAsync does not report and need not: there every tensor
+ * is the driver's.
  */
 #include "hook/object.h"
 #include "hook/recorder.h"
@@ -38,7 +39,7 @@ static void nobody(void *pointer, int64_t bytes, size_t allocated, size_t reserv
     (void)pointer, (void)bytes, (void)allocated, (void)reserved, (void)on;
 }
 
-/* The library may be in no scope that dlsym() searches for us. */
+/* Walks all objects, because dlsym() may not search the scope that the library is in. */
 static int find_next(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;

@@ -5,15 +5,15 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-/* A holder is looked at after about 20 ms of waiting, and then at every long nap: what it does under a latch
- * takes microseconds, 1 ms when a table grows. */
+/* A holder is examined after about 20 ms of waiting, and then after every long nap. Its work under a latch
+ * takes microseconds, or 1 ms when a table grows. */
 enum { SPINS = 200, YIELDS = 100, NAPS = 200, NAP_NS = 100000, LONG_NAP_NS = 2000000 };
 enum { IDLE_LOOKS = 10, BUSY_NS = 20000000 };
 
 __thread struct tide_latch_self tide_latch_self;
 
 struct tide_latch_process tide_latch_process;
-static _Atomic unsigned lives; /* of this program and those it was forked from */
+static _Atomic unsigned lives; /* of this program and the processes it was forked from */
 
 int tide_latch_init(void)
 {
@@ -34,14 +34,14 @@ void tide_latch_ask_self(void)
 
 /* ---- waiting */
 
-/* What is seen of a holder. */
+/* What is known about a holder. */
 struct sight {
     unsigned thread;  /* 0: nothing yet */
-    int64_t first_ns; /* of the processor that it had used when it was first seen */
+    int64_t first_ns; /* processor time that it had used when first seen */
     int idle;         /* looks in a row at which it slept */
 };
 
-/* The processor time that a thread of this process has used; -1: there is no such thread. */
+/* Returns the processor time that a thread of this process has used, or -1 if there is no such thread. */
 static int64_t used_ns(unsigned thread)
 {
     struct timespec t;
@@ -49,7 +49,7 @@ static int64_t used_ns(unsigned thread)
     return syscall(SYS_clock_gettime, clock, &t) ? -1 : (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The letter of its state; '?' if that cannot be had. */
+/* Returns the letter of the thread's state, or '?' if it cannot be read. */
 static char state_of(unsigned thread)
 {
     char path[64] = "/proc/self/task/";
@@ -58,8 +58,8 @@ static char state_of(unsigned thread)
     return tide_birth_look(path, &stat) ? '?' : stat.state;
 }
 
-/* Whether the holder may still let go soon: it waits for a processor or for a page, or is stopped. Not if it
- * is the one that asks, whose handler jumped away. */
+/* True if the holder may still release soon: it runs, waits for a processor or a page, or is stopped. Not if
+ * the holder is the calling thread itself, whose signal handler jumped away. */
 static bool is_at_it(struct sight *sight, unsigned thread)
 {
     if (thread == tide_latch_me()->thread)

@@ -1,14 +1,14 @@
 /*
- * latch.h - a lock for a few instructions. No thread waits for it for ever.
+ * latch.h - a lock held for a few instructions. No thread waits for it for ever.
  *
- * Its holder may have been taken off the processor in the middle of them, on a busy machine for a long time:
- * it is waited for, as with any lock. But it may also be a thread whose signal handler jumped out of the hook
- * and that will never let go, or a handler that runs long or waits for somebody. So the latch says which
- * thread holds it, and one that sleeps, has ended, or has used more of the processor than anything done under
- * a latch takes is given up: the thread that waited leaves its work undone, and from then on so does every
- * other thread at once, until the holder lets go after all.
+ * The holder may lose the processor while it holds the latch, on a busy machine for a long time; then others
+ * wait, as for any lock. But the holder may also never release it: its signal handler jumped out of the hook,
+ * or the handler runs long or waits for something. So the latch stores which thread holds it. A holder that
+ * sleeps, has ended, or has used more processor time than any work under a latch takes is given up: the
+ * waiting thread leaves its work undone, and from then on every other thread does so at once, until the
+ * holder releases the latch after all.
  *
- * Never taken twice by one thread: the caller's guard sees to that. errno is not kept.
+ * One thread never takes a latch twice: the caller's guard prevents it. errno is not preserved.
  */
 #ifndef TIDE_LATCH_H
 #define TIDE_LATCH_H
@@ -18,18 +18,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The thread that holds it; TIDE_LATCH_FREE or TIDE_LATCH_ABANDONED otherwise. All zeros is free. */
+/* The number of the thread that holds it, or TIDE_LATCH_FREE or TIDE_LATCH_ABANDONED. All zeros is free. */
 typedef atomic_uint tide_latch;
 
-enum { TIDE_LATCH_FREE = 0, TIDE_LATCH_ABANDONED = 1 << 30 }; /* numbers of threads are below 2^22 */
+enum { TIDE_LATCH_FREE = 0, TIDE_LATCH_ABANDONED = 1 << 30 }; /* thread numbers are below 2^22 */
 
-/* From a constructor. -1: forks cannot be seen. */
+/* From a constructor. -1: memory cannot be wiped at fork. */
 int tide_latch_init(void);
 
-/* The calling thread, and whether it is the first of its process. */
+/* The calling thread, and whether it is the first thread of its process. */
 struct tide_latch_self {
     unsigned thread; /* 0: not asked yet */
-    unsigned life;   /* of the process, in which it was asked: another one in a forked child */
+    unsigned life;   /* the process in which it was asked; a forked child has another life */
     bool first;
 };
 extern __thread struct tide_latch_self tide_latch_self __attribute__((tls_model("initial-exec")));

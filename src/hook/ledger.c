@@ -1,12 +1,12 @@
 /*
- * ledger.c - the table of sites, written (ledger.h).
+ * ledger.c - writes the table of sites (ledger.h).
  *
- * The file is mapped whole but has no blocks at first. Before a chunk of an area is used its pages are made
- * with MADV_POPULATE_WRITE, which fails where a plain write would be a SIGBUS (a full file system); a kernel
- * without that gets the whole file allocated at once.
+ * The file is mapped whole but has no blocks at first. Before a chunk of an area is used, its pages are made
+ * with MADV_POPULATE_WRITE, which fails where a plain write would raise SIGBUS (on a full file system). On a
+ * kernel without it, the whole file is allocated at once.
  *
- * What is found by hash (sites by stack, codes by key) is found through private indexes, so that the shared
- * areas can be plain arrays: the tracker reads a prefix of each and never has to search.
+ * Sites are found by the hash of their stack and codes by their key, through private indexes. So the shared
+ * areas are plain arrays: the tracker reads a prefix of each and never has to search.
  */
 #include "hook/ledger.h"
 #include "channel/birth.h"
@@ -24,7 +24,7 @@
 #endif
 
 enum { INDEX_BITS = 17, CODE_BITS = 16, KNOWN_MODULES = 1024, IMAGES_MOST = 256 };
-enum { FIRST_BYTES = 160 << 10 }; /* what a table has at the start, and a little more */
+enum { FIRST_BYTES = 160 << 10 }; /* the size of a new table, and a little more */
 enum area { SITES, FRAMES, CODES, MODULES, TEXT, AREAS };
 
 static const struct {
@@ -41,7 +41,7 @@ static const struct {
 struct known {
     uintptr_t start, end, base;
     uint64_t name_hash;
-    unsigned unloads; /* value of `unloads` when it was last asked about */
+    unsigned unloads; /* value of `unloads` when the object was last looked up */
 };
 
 struct code_entry {
@@ -88,8 +88,8 @@ int tide_ledger_init(void)
     return tide_wiped_declare(&self, sizeof self);
 }
 
-/* Pages that are made before they are used are there; of those that come with the file the part that is
- * written is. */
+/* Pages that were populated before use are resident. Where the whole file was allocated at once, only the
+ * written part is. */
 uint64_t tide_ledger_resident(const struct tide_heap_head *table)
 {
     const uint64_t used[AREAS] = {
@@ -107,8 +107,8 @@ uint64_t tide_ledger_resident(const struct tide_heap_head *table)
 
 /* ---- the file */
 
-/* Whether the file may take so much more. Once the tracker is gone it has no directory, and nobody to read
- * it. */
+/* True if the file may grow by this much. Once the tracker has ended, the directory does not exist and nobody
+ * reads the file. */
 static bool has_room(uint64_t bytes)
 {
     int directory = tide_file_directory(AT_FDCWD, self.place);
@@ -119,8 +119,8 @@ static bool has_room(uint64_t bytes)
     return room;
 }
 
-/* Makes sure that `bytes` bytes from the beginning of the area can be written. Under the latch, or before the
- * table is known to anybody. */
+/* Makes sure that the first `bytes` bytes of the area can be written. Called under the latch, or before other
+ * threads know the table. */
 static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
 {
     if (bytes <= self.backed[area])
@@ -132,7 +132,7 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     char *from = (char *)table + areas[area].at + self.backed[area];
     if (!has_room(want - self.backed[area]) || madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
         return -1;
-    if (!has_room(0)) { /* others took some at the same moment */
+    if (!has_room(0)) { /* others took space at the same moment */
         madvise(from, want - self.backed[area], MADV_REMOVE);
         return -1;
     }
@@ -140,8 +140,8 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     return 0;
 }
 
-/* The file of the next image: one that exists, here or in the other place, was left by this process before it
- * called exec. The name becomes the file's. */
+/* Creates the file of the next image. If a file exists, in this place or the other, this process made it
+ * before it called exec. own->name becomes the file's name. */
 static int create_file(struct tide_file_own *own, int place, uint32_t *ret_image)
 {
     char *end = own->name + strlen(own->name);
@@ -236,7 +236,7 @@ static void attach_table(void)
 static __attribute__((noinline, cold)) struct tide_heap_head *attach(void)
 {
     if (atomic_load(&off) || atomic_exchange(&self.attaching, true))
-        return NULL; /* or another thread is about to: this sample is not worth waiting */
+        return NULL; /* or another thread is attaching: this sample is not worth waiting */
     if (!atomic_load(&self.table))
         tide_file_attach(attach_table);
     atomic_store(&self.attaching, false);
@@ -259,7 +259,7 @@ static uint64_t hash_text(const char *text)
     return hash;
 }
 
-/* Offset of a copy of head and tail one after the other; of what is too long the end is kept. 0: no room. */
+/* Appends head and tail as one text and returns its offset; of a long text the end is kept. 0: no room. */
 static uint32_t put_text(struct tide_heap_head *table, const char *head, const char *tail)
 {
     size_t head_len = strlen(head), tail_len = strlen(tail), most = TIDE_HEAP_STRING - 1;
@@ -286,7 +286,7 @@ static uint32_t put_path(struct tide_heap_head *table, const char *path)
     char directory[TIDE_HEAP_STRING] = "";
     if (!path[0])
         path = program_path;
-    /* Relative to where we are when it is first seen, which is where it was loaded more often than not. */
+    /* Relative to the current directory. More often than not, that is still where the object was loaded. */
     if (path[0] != '/' && strchr(path, '/') && getcwd(directory, sizeof directory - 1))
         directory[strlen(directory)] = '/';
     return put_text(table, directory, path);
@@ -315,7 +315,7 @@ static struct known *find_known(uintptr_t address)
     return NULL;
 }
 
-/* Makes sure that the object that holds the address has its entry. */
+/* Makes sure that the object that holds the address has an entry. */
 static void learn_module(struct tide_heap_head *table, uintptr_t address)
 {
     struct known *known = find_known(address);
@@ -331,7 +331,7 @@ static void learn_module(struct tide_heap_head *table, uintptr_t address)
     }
     put_module(table, &object);
     if (known)
-        *known = (struct known){0}; /* its addresses belong to another now */
+        *known = (struct known){0}; /* its addresses belong to another object now */
     else if (self.known_count < KNOWN_MODULES)
         known = &self.known[self.known_count++];
     else
@@ -411,7 +411,7 @@ static uint64_t hash_stack(enum tide_site_kind kind, const uint64_t *words, size
     return hash ? hash : 1;
 }
 
-/* The site with the hash, or TIDE_LEDGER_NONE and where its number would go (NULL: the index is full). */
+/* Returns the site with the hash; or TIDE_LEDGER_NONE, and the slot for it (NULL: the index is full). */
 static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint32_t **ret_slot)
 {
     uint64_t mask = (1 << INDEX_BITS) - 1, at = hash & mask;

@@ -1,10 +1,10 @@
 /*
  * ledger.h - the writing end of the table of live memory by call stack (channel/heap.h is its layout).
  *
- * The process attaches to the channel at its first sample and so does each forked child, which finds itself
- * without a table (wiped.h). Lookups of known stacks take no lock; what is new is appended under one latch.
- * Every function may be called by any thread at any moment, except that one thread never enters twice: the
- * caller guards that, and saves errno.
+ * A process attaches to the channel at its first sample. So does each forked child, which begins without a
+ * table (wiped.h). Lookups of known stacks take no lock; new entries are appended under one latch. Any thread
+ * may call every function at any time, but no thread may enter twice: the caller guards against that, and
+ * saves errno.
  */
 #ifndef TIDE_LEDGER_H
 #define TIDE_LEDGER_H
@@ -16,8 +16,8 @@
 
 enum { TIDE_LEDGER_NONE = -1 };
 
-/* From a constructor: what must be asked of the system while that is allowed. -1: forks cannot be seen, so do
- * not use the rest. */
+/* From a constructor, while the system may still be asked. -1: memory cannot be wiped at fork, so the other
+ * functions must not be used. */
 int tide_ledger_init(void);
 
 /* What a new table says about this process. */
@@ -27,35 +27,35 @@ struct tide_ledger_setup {
 };
 extern struct tide_ledger_setup tide_ledger_setup;
 
-/* The table, attached to if it must be; NULL if there is no channel or no room for it. */
+/* Returns the table, and attaches to it if necessary. NULL: there is no channel, or no room for the table. */
 struct tide_heap_head *tide_ledger_table(void);
 
-/* The site of a stack, made if it is new. TIDE_LEDGER_NONE, and counted, if there is no room. */
+/* Returns the site of a stack, made if it is new. TIDE_LEDGER_NONE, and counted, if there is no room. */
 int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_site_kind kind, const uint64_t *words,
                          size_t depth, bool complete);
 
 void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
 void tide_ledger_freed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
 
-/* Changes live values alone: part of a block went away, or it was split. */
+/* Changes the live values only, not the totals: part of a block was freed, or the block was split. */
 void tide_ledger_changed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
 
-/* Python code objects, known by a number that the caller derives from what identifies them. TIDE_LEDGER_NONE:
- * not known yet, or no room. */
+/* Python code objects. The caller makes the key from what identifies one. TIDE_LEDGER_NONE: not known yet, or
+ * no room. */
 int32_t tide_ledger_code(uint64_t key);
 int32_t tide_ledger_code_add(struct tide_heap_head *table, uint64_t key, const char *file, const char *name,
                              uint32_t first_line);
 
-/* Code was unloaded: what is known about objects must be asked again. */
+/* Code was unloaded, so what is known about objects must be looked up again. */
 void tide_ledger_unloaded(void);
 
-/* Called for each object when it is first seen in a stack, under the latch. */
+/* Called under the latch for each object that appears in a stack for the first time. */
 extern void (*tide_ledger_on_object)(const struct tide_object *object);
 
 /* Bytes of the table that are in this process's memory. */
 uint64_t tide_ledger_resident(const struct tide_heap_head *table);
 
-/* A hash of what was hashed before and one word more. */
+/* Adds one word to a hash. */
 static inline uint64_t tide_ledger_mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);

@@ -1,5 +1,5 @@
 /*
- * object.c - loaded ELF objects, asked of the loader without its lock (object.h).
+ * object.c - asks the loader for loaded ELF objects, without its lock (object.h).
  */
 #include "hook/object.h"
 
@@ -16,9 +16,8 @@ enum { SCANNED_MOST = 2048 };
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 static int (*find_object)(void *, struct dl_find_object *);
 
-/* The program from its first segment to its last. Of one with gaps between them, as a linker leaves for large
- * pages, _dl_find_object() tells the one segment that was asked for. A library's gaps are the loader's own.
- */
+/* The program from its first segment to its last. If there are gaps between them, as linkers leave for large
+ * pages, _dl_find_object() gives only the segment of the address. In a library, the loader keeps the gaps. */
 static struct {
     uintptr_t start, end;
 } program;
@@ -44,7 +43,7 @@ static void measure_program(void)
 }
 #endif
 
-/* The older way: what was loaded at the beginning. */
+/* For an older glibc: the objects that were loaded at the start. */
 static struct tide_object scanned_objects[SCANNED_MOST];
 static atomic_uint scanned;
 
@@ -119,7 +118,7 @@ static bool is_inside(const struct tide_object *object, uintptr_t address, size_
     return address >= object->start && address <= object->end && bytes <= object->end - address;
 }
 
-/* The same of something made of words of `word` bytes. */
+/* The same for data that must be aligned to `word` bytes. */
 static bool is_readable(const struct tide_object *object, uintptr_t address, size_t bytes, size_t word)
 {
     return is_inside(object, address, bytes) && address % word == 0;

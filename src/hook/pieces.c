@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* A piece of memory; free when nothing refers to it. */
+/* A piece of memory. The entry is free if nothing refers to it. */
 struct piece {
     uint64_t bytes;
     uint32_t site, references, mappings;
 };
 
-/* In the order of handles, equal ones in the order they came: of two pieces with one handle the older is
- * found, which is the one that was released and not yet taken out. */
+/* Sorted by value, equal values by age. Of two pieces with the same handle the older is found, which is the
+ * one that was released but not yet taken out. */
 struct handle {
     uint64_t value;
     uint32_t piece;
@@ -35,7 +35,7 @@ bool tide_pieces_any(void)
     return atomic_load_explicit(&self.used, memory_order_relaxed) != 0;
 }
 
-/* The first handle that is not below. */
+/* Returns the index of the first handle that is not below `value`. */
 static size_t first_from(uint64_t value)
 {
     size_t low = 0, high = self.handle_count;
@@ -124,7 +124,7 @@ enum tide_pieces_result tide_pieces_retain(uint64_t handle, uint32_t piece)
         return TIDE_PIECES_BUSY;
     struct piece *p = &self.pieces[piece];
     enum tide_pieces_result result = TIDE_PIECES_DONE;
-    if (!p->references && !p->mappings) /* it went meanwhile */
+    if (!p->references && !p->mappings) /* it was freed meanwhile */
         result = TIDE_PIECES_ABSENT;
     else if (!p->references && !insert(handle, piece))
         result = TIDE_PIECES_FULL;

@@ -1,8 +1,8 @@
 /*
  * pointers.c - the map of sampled blocks (pointers.h).
  *
- * Open addressing with linear probing; taking out closes the gap by moving later entries back, so there are
- * no tombstones and a shard that was once full is as fast as a new one when it has emptied.
+ * Open addressing with linear probing. A removal closes the gap by moving later entries back, so there are no
+ * tombstones, and a shard that was full once is as fast as a new one after it has emptied.
  */
 #include "hook/pointers.h"
 #include "hook/latch.h"
@@ -22,7 +22,7 @@ struct shard {
     tide_latch latch;
     uint32_t slots, used;
     struct entry *entries;
-    uint64_t reserved[5]; /* a cache line each */
+    uint64_t reserved[5]; /* pads a shard to a cache line */
 };
 
 static TIDE_WIPED struct shard shards[TIDE_POINTERS_SHARDS];
@@ -64,7 +64,7 @@ static _Atomic uint8_t *filter_of(uintptr_t address)
     return &tide_pointers_filter[tide_pointers_filter_slot(address)];
 }
 
-/* A counter that reached its maximum stays there: its blocks are then always looked for. */
+/* A counter that reached its maximum stays there: the filter then always says "perhaps" for its blocks. */
 static void count_change(uintptr_t address, int change)
 {
     atomic_fetch_add_explicit(&totals.count, (uint64_t)(int64_t)change, memory_order_relaxed);
@@ -89,7 +89,7 @@ static struct shard *shard_of(uint64_t hash)
     return &shards[hash >> 48 & (TIDE_POINTERS_SHARDS - 1)];
 }
 
-/* The entry of the key, or the free one where it would go. */
+/* Returns the entry of the key, or the free entry where it would go. */
 static struct entry *find(const struct shard *shard, uint64_t hash, uintptr_t key)
 {
     uint32_t mask = shard->slots - 1, at = (uint32_t)hash & mask;
@@ -144,7 +144,7 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
     return result;
 }
 
-/* Empties the slot, and moves back those after it that would no longer be found across the gap. */
+/* Empties the slot and moves back the entries after it that would no longer be found across the gap. */
 static void take_out(struct shard *shard, struct entry *entry)
 {
     count_change(entry->key, -1);
@@ -182,7 +182,7 @@ enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_po
     return result;
 }
 
-/* ---- stretches */
+/* ---- ranges of addresses */
 
 struct stretch {
     uintptr_t first, last; /* keys */
@@ -190,7 +190,7 @@ struct stretch {
     void *context;
 };
 
-/* Takes out what is in the slot and in the stretch, again and again: others move up. */
+/* Takes out what is in the slot and in the range. Repeats, because a removal may move another entry up. */
 static bool sweep_slot(struct shard *shard, uint32_t at, const struct stretch *stretch)
 {
     struct entry *entry = &shard->entries[at];
@@ -215,8 +215,8 @@ static size_t sweep_page(uintptr_t key, const struct stretch *stretch)
     return 0;
 }
 
-/* An entry that moves across the end of the array to its beginning would be missed, so the sweep begins
- * behind an empty slot. */
+/* The sweep begins behind an empty slot, because an entry that moves across the end of the array would be
+ * missed. */
 static size_t sweep_shard(struct shard *shard, const struct stretch *stretch)
 {
     if (!tide_latch_take(&shard->latch))

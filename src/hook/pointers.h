@@ -1,14 +1,14 @@
 /*
  * pointers.h - which live blocks were sampled, and what each counts for.
  *
- * The question asked at every free is "was this one sampled?", and the answer is nearly always no. A filter
- * of one byte per 256 bytes of address, folded to 1 MiB, says "no" with one load, from a cache line that
- * serves the blocks of four pages; it never says "no" wrongly. "Perhaps" goes to a hash map in 64 shards,
- * each with a latch of its own (latch.h) and an array that doubles up to a fixed maximum.
+ * Every free asks "was this block sampled?", and the answer is nearly always no. A filter of one byte per 256
+ * bytes of address, folded to 1 MiB, answers "no" with one load, from a cache line that covers the blocks of
+ * four pages. It never says "no" wrongly. After a "perhaps" the block is looked up in a hash map of 64
+ * shards, each with its own latch (latch.h) and an array that doubles up to a fixed maximum.
  *
- * Blocks of a program's own pools (tidemark.h) are in the same map under keys of their own, since the first
- * of them may lie where the chunk begins that they are cut from. A pool drops a whole stretch of them at
- * once, so they are hashed by the page they begin in, with a filter of one byte per page.
+ * Blocks of a program's own pools (tidemark.h) are in the same map under separate keys, because the first
+ * block of a chunk may have the chunk's address. A pool drops a whole range of blocks at once, so its blocks
+ * are hashed by the page they begin in, and their filter has one byte per page.
  *
  * Any thread, at any moment, never twice on one thread. Empty in a forked child.
  */
@@ -24,12 +24,12 @@ enum {
     TIDE_POINTERS_SHARDS = 64,
     TIDE_POINTERS_SHARD_MOST = 16384, /* slots in a shard; 3/4 of them are used */
     TIDE_POINTERS_FILTER_BITS = 20,
-    TIDE_POINTERS_UNIT_BITS = 8, /* of addresses that share a byte of it */
-    TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: a byte for each page of 1 GiB */
+    TIDE_POINTERS_UNIT_BITS = 8, /* of addresses that share a byte of the filter */
+    TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: one byte for each page of 1 GiB */
 };
 
-/* Set in the keys of blocks that are not malloc's, and in no address: of a pool, of pinned memory, and of
- * device memory. */
+/* Bits that are set in the keys of blocks that are not malloc's, and in no address: blocks of a pool, of
+ * pinned memory and of device memory. */
 #define TIDE_POINTERS_POOL   (UINT64_C(1) << 61)
 #define TIDE_POINTERS_PINNED (UINT64_C(1) << 62)
 #define TIDE_POINTERS_DEVICE (UINT64_C(1) << 63)
@@ -39,13 +39,13 @@ struct tide_pointers_block {
     uint64_t bytes;
     uint32_t blocks;
     uint16_t site;
-    uint16_t under; /* 1 + the site that these bytes are taken from, of a pool's block; 0: none */
+    uint16_t under; /* for a pool's block, 1 + the site that its bytes are subtracted from; 0: none */
 };
 
 extern _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
 extern _Atomic uint8_t tide_pointers_pages[1 << TIDE_POINTERS_PAGE_BITS];
 
-/* From a constructor. -1: forks cannot be seen. */
+/* From a constructor. -1: memory cannot be wiped at fork. */
 int tide_pointers_init(void);
 
 static inline uintptr_t tide_pointers_filter_slot(uintptr_t address)
@@ -54,21 +54,21 @@ static inline uintptr_t tide_pointers_filter_slot(uintptr_t address)
     return (unit ^ unit >> TIDE_POINTERS_FILTER_BITS) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
 }
 
-/* false: certainly not in the map. Zero bytes of filter for the null pointer too. */
+/* False if the pointer is certainly not in the map. False for NULL too, whose filter byte stays 0. */
 static inline bool tide_pointers_may_hold(const void *pointer)
 {
     uintptr_t slot = tide_pointers_filter_slot((uintptr_t)pointer);
     return __builtin_expect(atomic_load_explicit(&tide_pointers_filter[slot], memory_order_relaxed) != 0, 0);
 }
 
-/* The key of a pool's block, and whether one may be in its page. */
+/* The key of a pool's block. */
 static inline const void *tide_pointers_pooled(const void *pointer)
 {
     return (const void *)((uintptr_t)pointer | TIDE_POINTERS_POOL);
 }
 
-/* Pages next to each other are so in the filter, and those that begin units of 2 MiB, as large tensors do, do
- * not all fall into the same few slots. */
+/* Adjacent pages are adjacent in the filter. Pages at multiples of 2 MiB, where large tensors begin, do not
+ * all fall into the same few slots. */
 static inline uintptr_t tide_pointers_page_slot(uintptr_t address)
 {
     return (address >> 12 ^ address >> 21) & ((1 << TIDE_POINTERS_PAGE_BITS) - 1);
@@ -87,25 +87,25 @@ enum tide_pointers_result {
     TIDE_POINTERS_BUSY
 };
 
-/* Adds a block. One that is there already (its free was lost) is replaced, and what it counted for is given
- * in *ret_old, whose blocks are 0 otherwise. FULL: the map has no room, BUSY: the latch could not be had. */
+/* Adds a block. If its key is there already (a free was missed), the entry is replaced and *ret_old is its
+ * old value; otherwise ret_old->blocks is 0. FULL: there is no room. BUSY: the latch could not be taken. */
 enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_pointers_block block,
                                             struct tide_pointers_block *ret_old);
 
 /* Takes a block out. ABSENT: it was not sampled; BUSY: it may have been. */
 enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_pointers_block *ret_block);
 
-/* Takes out all blocks of pools that begin in [start, end), and gives each, under the latch, to on_block. The
- * time it takes grows with the pages of the stretch (a load each) or the slots of the map, whichever is
- * less. How many shards were busy: blocks may be left in them. */
+/* Takes out all pool blocks that begin in [start, end) and passes each to on_block, under the latch. The cost
+ * is one load per page of the range, or a pass over all slots of the map if that is less. Returns how many
+ * shards were busy: blocks may be left in them. */
 typedef void tide_pointers_each(void *context, struct tide_pointers_block block);
 size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context);
 
-/* Bytes that the arrays take up, and how many blocks are in them. */
+/* The bytes that the arrays take up, and the number of blocks in them. */
 uint64_t tide_pointers_bytes(void);
 uint64_t tide_pointers_count(void);
 
-/* How many of them are blocks of pools. */
+/* How many of these blocks belong to pools. */
 uint64_t tide_pointers_pooled_count(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * pool.c - what a program says of its own pools (tidemark.h), defined here and nowhere else.
+ * pool.c - what a program reports about its own pools (tidemark.h), defined only here.
  *
- * Fast and slow halves as in interpose.c. Whatever a program says, it comes to no harm: pointers that were
- * never told of, told twice, or nonsense are passed over.
+ * Fast and slow halves as in interpose.c. Wrong calls do no harm: pointers that were never reported, reported
+ * twice, or invalid are ignored.
  */
 #include "hook/blocks.h"
 #include "hook/ledger.h"
@@ -35,7 +35,7 @@ SLOW void free_recorded(const void *pointer)
         tide_recorder_take(tide_pointers_pooled(pointer));
 }
 
-/* What was said of the pointer before is no more: the pool has used its memory again. */
+/* Forgets an earlier block at this pointer, because the pool has reused its memory. */
 EXPORT void(tide_pool_alloc)(void *pointer, size_t bytes)
 {
     if (tide_pointers_page_may_hold((uintptr_t)pointer))
@@ -56,9 +56,9 @@ EXPORT void(tide_pool_clear)(void *start, size_t bytes)
         TIDE_IN_TABLE(tide_blocks_clear(table, (uintptr_t)start, end_of(start, bytes)));
 }
 
-/* The site of a chunk, which from now on counts exactly, so that what is taken off it leaves nothing over. A
- * block that is always recorded is counted already and keeps the stack that asked for it; one that may not
- * have been gets this one. */
+/* Returns the site of a chunk. From now on the chunk counts exactly, so that subtracting its blocks leaves
+ * exactly its reserve. A block that is always recorded is counted already and keeps the stack that allocated
+ * it. One that may not have been recorded gets the caller's stack. */
 static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, struct tide_unwind_frame caller)
 {
     const void *pointer = (const void *)chunk.start;
@@ -75,7 +75,7 @@ static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, stru
     return site >= 0 && tide_recorder_place(table, pointer, block) ? site : TIDE_LEDGER_NONE;
 }
 
-/* A mapping is known and needs no adopting; of a malloc that passes by the hook, no free would be seen. */
+/* A mapping is known and not adopted. If malloc bypasses the hook, no free of the chunk would be seen. */
 SLOW void chunk_recorded(void *start, size_t bytes)
 {
     struct tide_range mapped, chunk = {.start = (uintptr_t)start, .end = end_of(start, bytes)};

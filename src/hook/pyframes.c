@@ -1,5 +1,5 @@
 /*
- * pyframes.c - the interpreter's frames, read by layout (pyframes.h).
+ * pyframes.c - reads the interpreter's frames by their layout (pyframes.h).
  */
 #include "hook/pyframes.h"
 #include "hook/latch.h"
@@ -11,23 +11,23 @@
 enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, NAME_CHARS = 500 };
 enum { WINDOW = 1024, WINDOWS = 2, LINES_MOST = 1 << 20, RUN_MOST = 4096 };
 
-/* How the instruction and the line table are written. */
+/* The format of the instruction pointer and of the line table. */
 enum lines { LNOTAB, LINETABLE, LOCATIONS };
 
-/* Offsets in bytes; -1: there is no such thing. */
+/* Offsets in bytes; -1: this version has no such field. */
 struct layout {
     uint32_t version; /* PY_VERSION_HEX >> 16 */
     enum lines lines;
-    int current;     /* thread state: the running frame, or what leads to it */
-    int cframe;      /* in what leads to it: the running frame */
+    int current;     /* thread state: the running frame, or the C frame that points to it */
+    int cframe;      /* in that C frame: the running frame */
     int previous;    /* frame: its caller */
     int code;        /* frame: its code object */
-    int instruction; /* frame: a pointer, or a 32-bit index before 3.11, of the instruction it executes */
+    int instruction; /* frame: pointer to the current instruction; before 3.11 its 32-bit index */
     int entry;       /* frame: a byte that is 1 in the outermost frame of a run of the loop (3.11) */
-    int owner;       /* frame: a byte that is 3 in a frame that only ends a run and has no code (3.12 on) */
+    int owner;       /* frame: a byte that is 3 in a frame that only ends a run, without code (from 3.12) */
     int file, name, first_line, line_table; /* code */
-    int code_bytes;     /* code: where its instructions begin; before 3.11, a bytes object of them */
-    int ascii, compact; /* text object: where the characters of the two kinds begin */
+    int code_bytes;     /* code: where its instructions begin; before 3.11, a bytes object with them */
+    int ascii, compact; /* text object: where the characters of the two forms begin */
 };
 
 static const struct layout layouts[] = {
@@ -57,20 +57,20 @@ static struct {
     uintptr_t start, end;           /* the interpreter's object */
     uintptr_t loop_start, loop_end; /* _PyEval_EvalFrameDefault */
     uintptr_t code_type, text_type, bytes_type;
-    void *(*this_thread)(void); /* the calling thread's state, or what it was: it may be freed */
-    void *(*current)(void); /* the state of who holds the lock; from 3.12 on, if it is the calling thread */
-    int (*is_ending)(void); /* from then on the states of other threads are freed */
-    atomic_uint begun_by;   /* who was the first to be seen */
+    void *(*this_thread)(void); /* the calling thread's state, which may have been freed */
+    void *(*current)(void);     /* the lock holder's state; from 3.12 on only if that is the calling thread */
+    int (*is_ending)(void);     /* once true, the states of other threads are freed */
+    atomic_uint begun_by;       /* the first thread that was seen */
 } python;
 
 enum { NOBODY, FIRST_THREAD, ANOTHER };
 
-/* Lines found: hash of code and instruction, with the line in its low bits. */
+/* Lines that were decoded: a hash of code and instruction, with the line in its low bits. */
 static _Alignas(4096) _Atomic uint64_t line_cache[1 << LINES_BITS];
 
 /* ---- finding the interpreter */
 
-/* 3.11 and later say their version; the two before are told apart by what came with them. */
+/* 3.11 and later export their version. The two before are told apart by functions that were new in them. */
 static uint32_t version_of(const struct tide_object *object)
 {
     uintptr_t version = tide_object_symbol(object, "Py_Version", NULL);
@@ -182,8 +182,8 @@ static bool check_code(const struct layout *l, uintptr_t code)
            first_line < LINE_MASK;
 }
 
-/* Follows the chain from the thread state; at least one frame with code must be in it. 1: good, 0: nothing to
- * look at yet, -1: not what it should be. */
+/* Follows the chain of frames from the thread state. 1: good, with at least one frame that has code; 0: no
+ * such frame yet; -1: not what it should be. */
 static int check_chain(uintptr_t thread)
 {
     const struct layout *l = python.layout;
@@ -211,7 +211,7 @@ static int check_chain(uintptr_t thread)
     return frames > 0;
 }
 
-/* Whether the layout can be trusted; found out once. */
+/* True if the layout can be trusted, which is checked once. */
 static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
 {
     if (atomic_load_explicit(&python.checked, memory_order_acquire))
@@ -235,14 +235,14 @@ struct merge {
     uint64_t *out;
     size_t count, room, run;
     bool full, failed;
-    /* Copies of what was read through the kernel last. */
+    /* Copies of the memory that was last read through the kernel. */
     bool guarded;
     unsigned turn;
     uintptr_t window_at[WINDOWS];
     uint8_t windows[WINDOWS][WINDOW];
 };
 
-/* The bytes at this address, which is a multiple of their number. Where there is nothing, zeros. */
+/* Returns the bytes at this address, which is aligned to their number. Zeros if they cannot be read. */
 static __attribute__((noinline)) const void *through_kernel(struct merge *m, uintptr_t at)
 {
     static const uint64_t nothing;
@@ -260,7 +260,7 @@ static __attribute__((noinline)) const void *through_kernel(struct merge *m, uin
     return m->windows[i] + (at - from);
 }
 
-/* A window is aligned, and so must be what is read from it. */
+/* Reads are aligned, so that none crosses the end of a window, which is aligned too. */
 static inline const void *readable(struct merge *m, uintptr_t at, int offset, uintptr_t bytes)
 {
     at += (uintptr_t)offset;
@@ -282,8 +282,8 @@ static inline uint8_t byte_at(struct merge *m, uintptr_t at, int offset)
     return *(const uint8_t *)readable(m, at, offset, 1);
 }
 
-/* A code object is plain memory in any case: its frame, whose thread has not returned from it, holds a
- * reference that nobody takes away from it, not even the interpreter that ends and forgets the frame. */
+/* A code object is always plain memory. Its frame holds a reference to it until the thread returns from the
+ * frame, and nobody takes that reference away, not even an interpreter that ends and forgets the frame. */
 static inline uintptr_t code_word(uintptr_t code, int offset)
 {
     return *(const uintptr_t *)(code + (uintptr_t)offset);
@@ -325,7 +325,7 @@ static int32_t take_signed(struct bytes *b)
     return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
 
-/* 3.11 on: one entry per run of instructions; `unit` counts two-byte units. */
+/* From 3.11: one entry per run of instructions. `unit` counts two-byte units. */
 static uint32_t line_of_locations(struct bytes b, uint32_t line, uint32_t unit)
 {
     uint32_t at = 0;
@@ -341,13 +341,13 @@ static uint32_t line_of_locations(struct bytes b, uint32_t line, uint32_t unit)
         if (unit < at)
             return known ? line : 0;
         while (b.at < b.end &&
-               !(byte_at(b.m, b.at, 0) & 0x80)) /* columns; only a first byte has its top bit set */
+               !(byte_at(b.m, b.at, 0) & 0x80)) /* columns; only the first byte of an entry has bit 7 */
             b.at++;
     }
     return 0;
 }
 
-/* 3.10: pairs of a length in bytes and a difference of lines, -128 for code that has no line. */
+/* 3.10: pairs of a length in bytes and a line difference; -128 means code without a line. */
 static uint32_t line_of_linetable(struct bytes b, uint32_t line, uint32_t offset)
 {
     uint32_t at = 0;
@@ -362,7 +362,7 @@ static uint32_t line_of_linetable(struct bytes b, uint32_t line, uint32_t offset
     return 0;
 }
 
-/* 3.9: pairs of how far to the next line's code and how much later that line is. */
+/* 3.9: pairs of the distance in bytes to the next line's code and the difference to that line. */
 static uint32_t line_of_lnotab(struct bytes b, uint32_t line, uint32_t offset)
 {
     uint32_t at = 0;
@@ -375,7 +375,7 @@ static uint32_t line_of_lnotab(struct bytes b, uint32_t line, uint32_t offset)
     return line;
 }
 
-/* Two-byte units from the beginning of the code. */
+/* The position of the frame's instruction, in two-byte units from the beginning of the code. */
 static int64_t unit_of(struct merge *m, const struct layout *l, uintptr_t frame, uintptr_t code)
 {
     if (l->lines == LOCATIONS)
@@ -427,7 +427,7 @@ static char *put_utf8(char *out, uint32_t c)
     return out;
 }
 
-/* A text object's characters, the last NAME_CHARS of them if keep_end, otherwise the first. */
+/* Copies at most NAME_CHARS characters of a text object: the last ones if keep_end, otherwise the first. */
 static void copy_text(struct merge *m, const struct layout *l, uintptr_t text, bool keep_end,
                       char out[4 * NAME_CHARS + 1])
 {
@@ -448,8 +448,8 @@ static void copy_text(struct merge *m, const struct layout *l, uintptr_t text, b
     *out = '\0';
 }
 
-/* A code object's number. Its address alone does not name it: it may be freed and another come in its place.
- */
+/* Returns a code object's number. The key needs more than its address, where another may lie after it is
+ * freed. */
 static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code, uint64_t *ret_key)
 {
     uintptr_t file = code_word(code, l->file), name = code_word(code, l->name);
@@ -478,7 +478,7 @@ static void put(struct merge *m, uint64_t word)
         m->full = true;
 }
 
-/* What was read through the kernel is a code object if nothing was freed until then. */
+/* A code pointer read through the kernel is valid only if the interpreter has freed nothing since. */
 static void put_frame(struct merge *m, const struct layout *l)
 {
     uintptr_t code = word_at(m, m->frame, l->code);
@@ -495,7 +495,7 @@ static void put_frame(struct merge *m, const struct layout *l)
                                      find_line(m, l, code, key, unit_of(m, l, m->frame, code))));
 }
 
-/* The frames of one run of the loop, or all that are left. */
+/* Puts the frames of one run of the loop, or all that are left. */
 static void put_run(struct merge *m, bool all)
 {
     const struct layout *l = python.layout;
@@ -532,7 +532,7 @@ static size_t copy_native(const uint64_t *words, size_t count, uint64_t *out, si
     return count;
 }
 
-/* The thread that ends the interpreter is its first one, unless another one began it. */
+/* True if the calling thread ends the interpreter. That is the first thread, unless another began it. */
 static bool ends_itself(void)
 {
     bool first = tide_latch_me()->first;
@@ -548,7 +548,7 @@ bool tide_pyframes_is_main_thread(void)
     return atomic_load_explicit(&python.ready, memory_order_acquire) && ends_itself();
 }
 
-/* Whether the state may be read, and how (pyframes.h). */
+/* True if the state may be read. *ret_guarded says how (pyframes.h). */
 static bool is_readable(uintptr_t thread, bool *ret_guarded)
 {
     bool own = ends_itself();
@@ -559,7 +559,7 @@ static bool is_readable(uintptr_t thread, bool *ret_guarded)
     return !python.is_ending();
 }
 
-/* The calling thread's state, or 0. */
+/* Returns the calling thread's state, or 0 if it may not be read. */
 static uintptr_t thread_to_read(bool *ret_guarded)
 {
     uintptr_t thread = (uintptr_t)python.this_thread();

@@ -1,9 +1,9 @@
 /*
- * pyobjects.c - in front of CPython's allocator of small objects (pyobjects.h).
+ * pyobjects.c - wraps CPython's allocator of small objects (pyobjects.h).
  *
- * PyMem_SetAllocator may be called before the interpreter is initialized, and what it is given then stays,
- * unless PYTHONMALLOC or -X dev choose another: "malloc" is seen by the hook anyway, the debugging ones are
- * left alone. Its interface has not changed since Python 3.5.
+ * PyMem_SetAllocator may be called before the interpreter is initialized, and what it sets then stays, unless
+ * PYTHONMALLOC or -X dev choose another allocator. The hook sees "malloc" anyway, and leaves the debugging
+ * ones alone. The interface has not changed since Python 3.5.
  */
 #include "hook/pyobjects.h"
 #include "hook/recorder.h"
@@ -13,7 +13,7 @@
 #define SLOW static __attribute__((noinline))
 
 enum { MEMORY = 1, OBJECTS = 2, DOMAINS = 2 }; /* PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ */
-enum { SMALL = 512 };                          /* what is larger goes to malloc, where it is seen */
+enum { SMALL = 512 };                          /* larger objects go to malloc, where they are seen */
 
 /* PyMemAllocatorEx */
 struct allocator {

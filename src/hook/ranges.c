@@ -28,7 +28,7 @@ bool tide_ranges_any(enum tide_ranges_kind kind)
     return count_of(&ranges.of[kind]) != 0;
 }
 
-/* The first range that ends after the address; the count if there is none. */
+/* Returns the index of the first range that ends after the address, or the count if there is none. */
 static size_t first_after(const struct list *list, uintptr_t address)
 {
     size_t low = 0, high = count_of(list);
@@ -80,7 +80,7 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
     struct list *list = &ranges.of[kind];
     if (!tide_latch_take(&list->latch))
         return -1;
-    /* Only the first and the last are cut in part; those between them go together, at the end. */
+    /* Only the first and the last range can be cut in part. The others are erased together, at the end. */
     size_t i = first_after(list, start), first_gone = 0, gone = 0;
     while (i < count_of(list) && list->at[i].start < end) {
         struct tide_range *range = &list->at[i], whole = *range;

@@ -20,15 +20,15 @@
 
 enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
 enum {
-    SIGNAL_FRAME = 1024, /* bytes that a signal frame has at least */
+    SIGNAL_FRAME = 1024, /* the least size of a signal frame in bytes */
     TIMED_EVERY = 64,    /* one walk in so many is timed */
-    COARSEN_AFTER = 4096 /* samples that found no room before the interval is doubled */
+    COARSEN_AFTER = 4096 /* samples without room in the map before the interval is doubled */
 };
-#define RETRY_BYTES   (INT64_C(1) << 20) /* allocated before a process without a table tries again */
+#define RETRY_BYTES   (INT64_C(1) << 20) /* to allocate before a process without a table tries again */
 #define INTERVAL_MOST (UINT64_C(1) << 30)
 #define COUNT_NS      UINT64_C(250000000)
 
-/* The first allocation of a thread is looked at. */
+/* -1: the first allocation of a thread enters the recorder. */
 __thread struct tide_local tide_local = {.blocks = {.left = -1}};
 _Atomic size_t tide_recorder_exact = SIZE_MAX;
 
@@ -36,11 +36,11 @@ enum { STARTING, RECORDING, REFUSED };
 static atomic_int phase;
 static _Atomic uint64_t interval;
 static _Atomic uint64_t seeds;
-static atomic_uint unplaced; /* samples without room since the interval was last changed */
+static atomic_uint unplaced; /* samples that found no room since the interval last changed */
 static uintptr_t own_start, own_end;
-static uint64_t seed_wanted; /* 0: from time and place */
+static uint64_t seed_wanted; /* 0: from clock, address and process number */
 
-/* When the hook's own memory is counted next, and whether a thread is at it. */
+/* When the hook's own memory is counted next, and whether a thread is counting it. */
 static struct TIDE_WIPED {
     atomic_bool is_busy;
     _Atomic uint64_t next_ns;
@@ -53,9 +53,9 @@ static bool is_within(uintptr_t address, uintptr_t low, uintptr_t high)
     return address >= low && address < high;
 }
 
-/* Whether a signal handler jumped out of the recorder, past the frame that put the guard up. The recorder
- * does not call itself, so a second entry is either from a handler, whose frame with all registers lies
- * between the two, or the first is no more. */
+/* True if a signal handler jumped out of the recorder, past the frame that put the guard up. The recorder
+ * does not call itself. So a second entry comes from a signal handler, whose signal frame lies between the
+ * two entries, or the first entry no longer exists. */
 static bool was_left_behind(const struct tide_local *local, uintptr_t here)
 {
     return local->guard == UP && here + SIGNAL_FRAME > local->entered_at &&
@@ -77,11 +77,11 @@ static bool enter(struct tide_local *local)
     local->entered_at = here;
     local->guard = UP;
     atomic_signal_fence(memory_order_seq_cst);
-    local->saved_errno = errno; /* behind the guard, where no handler enters and leaves its own */
+    local->saved_errno = errno; /* after the guard is up, when no signal handler overwrites it */
     return true;
 }
 
-/* A handler may interrupt the thread at any instruction of these two, and do the first. */
+/* A signal handler may interrupt either of these two functions at any instruction and call defer() itself. */
 static bool defer(struct tide_local *local, const void *pointer)
 {
     for (int i = 0; i < TIDE_RECORDER_DEFERRED; i++) {
@@ -107,7 +107,7 @@ static __attribute__((noinline, cold)) void forget_deferred(struct tide_local *l
     }
 }
 
-/* Once the guard is down a handler does its work itself. */
+/* After the guard is down, a signal handler records its own frees instead of deferring them. */
 void tide_recorder_leave(void)
 {
     struct tide_local *local = &tide_local;
@@ -118,7 +118,7 @@ void tide_recorder_leave(void)
         atomic_signal_fence(memory_order_seq_cst);
         if (__builtin_expect(!atomic_load_explicit(&local->any_deferred, memory_order_relaxed), 1))
             break;
-        local->entered_at = (uintptr_t)__builtin_frame_address(0); /* not that of a handler in between */
+        local->entered_at = (uintptr_t)__builtin_frame_address(0); /* a signal handler may have changed it */
         atomic_signal_fence(memory_order_seq_cst);
         local->guard = UP;
         atomic_signal_fence(memory_order_seq_cst);
@@ -140,15 +140,15 @@ static void seed(struct tide_sampling *sampling)
     sampling->random = (state ^ state >> 31) | 1;
 }
 
-/* The thread's stack, from the C library: it allocates a little and takes the thread's lock, so this is done
- * only behind an allocation of the program's own, when its allocator holds no lock. */
+/* Asks the C library for the thread's stack. That allocates a little and takes the thread's lock, so this is
+ * called only after an allocation by the program itself, when no allocator holds a lock. */
 static void ask_stack(struct tide_local *local)
 {
     pthread_attr_t attributes;
     void *low;
     size_t bytes;
     local->guard = INTERNAL;
-    local->stack_high = 1; /* nothing, if it cannot be had */
+    local->stack_high = 1; /* an empty stack, if it cannot be found */
     if (!pthread_getattr_np(pthread_self(), &attributes)) {
         if (!pthread_attr_getstack(&attributes, &low, &bytes)) {
             local->stack_low = (uintptr_t)low;
@@ -159,13 +159,13 @@ static void ask_stack(struct tide_local *local)
     local->guard = UP;
 }
 
-/* Lines of /proc/self/maps begin with "START-END " in hexadecimal; one character after another. */
+/* Reads /proc/self/maps one character at a time. Each line begins with "START-END " in hexadecimal. */
 struct scan {
     uintptr_t number[2];
     unsigned which; /* which number the next digit belongs to; 2: the rest of the line */
 };
 
-/* True when the character ends the numbers of a line that holds the address. */
+/* True if the character ends the two numbers of a line and the address lies between them. */
 static bool scan_one(struct scan *scan, char c, uintptr_t address)
 {
     if (c == '\n') {
@@ -182,8 +182,7 @@ static bool scan_one(struct scan *scan, char c, uintptr_t address)
     return false;
 }
 
-/* By system calls of our own: those of the C library may be somebody else's by now, and are places where a
- * thread can be cancelled. */
+/* Uses raw system calls, because the C library's functions may be replaced, and are cancellation points. */
 static bool find_mapping(uintptr_t address, uintptr_t *ret_low, uintptr_t *ret_high)
 {
     struct scan scan = {{0, 0}, 0};
@@ -204,13 +203,13 @@ static bool find_mapping(uintptr_t address, uintptr_t *ret_low, uintptr_t *ret_h
 }
 
 /*
- * The thread's stack, found without allocating and without a lock. The C library knows it, but allocates to
- * say it. Where the program maps memory it may be an allocator that holds its own lock, and what the C
- * library allocates would wait for that lock for ever. So the kernel is asked for the mapping that holds the
- * stack pointer, and the C library only for where it put the thread's own data, which is at the stack's upper
- * end. It takes as long as a process has mappings: 0.1 to 1 ms, once for a thread that maps before it
- * allocates. Of a stack that the C library did not make for this thread (a coroutine's, the main thread's)
- * nothing is known; an allocation may have more luck.
+ * Finds the thread's stack without allocating and without a lock. The C library knows the stack, but
+ * allocates when asked. A caller that maps memory may be an allocator that holds its own lock, and an
+ * allocation by the C library would then wait for that lock for ever. So this asks the kernel for the mapping
+ * that holds the stack pointer, and the C library only for the address of the thread's own data, which is at
+ * the upper end of the stack. The time grows with the number of mappings: 0.1 to 1 ms, once for a thread that
+ * maps before it allocates. A stack that the C library did not make for this thread (a coroutine's, the main
+ * thread's) is not found; a later allocation may find it.
  */
 static void find_stack(struct tide_local *local, uintptr_t here)
 {
@@ -221,8 +220,8 @@ static void find_stack(struct tide_local *local, uintptr_t here)
     local->stack_high = own;
 }
 
-/* The stack that sp is on: the thread's own, or the alternative one of its signal handlers. Anything else (a
- * coroutine) is not walked. */
+/* Returns the stack that sp is on: the thread's own, or the alternative signal stack. Any other stack (a
+ * coroutine's) is not walked. */
 static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr_t sp)
 {
     struct tide_unwind_stack stack = {.low = local->stack_low, .high = local->stack_high};
@@ -267,7 +266,7 @@ static void publish(struct tide_heap_head *table, uint64_t took_ns)
     atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
 }
 
-/* What the hook takes up itself grows as its tables fill, and must not be taken for the program's. */
+/* The hook's own memory grows as its tables fill, and must not be counted as the program's. */
 static void count_own(struct tide_heap_head *table, uint64_t now)
 {
     if (now < atomic_load_explicit(&counting.next_ns, memory_order_relaxed) ||
@@ -301,7 +300,7 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kin
 
 /* ---- blocks */
 
-/* Coarser sampling makes fewer new entries; those that are there stay until they are freed. */
+/* Doubles the interval, so that fewer new entries are made. Existing entries stay until they are freed. */
 static void no_room(struct tide_heap_head *table)
 {
     tide_ledger_count(&table->dropped_pointers);
@@ -328,7 +327,7 @@ static void redraw(struct tide_local *local, struct tide_sampling *sampling)
     sampling->left = tide_draw_next(&sampling->random, sampling->interval);
 }
 
-/* Whether the block is to be recorded, and for how much it then counts; site is left alone. */
+/* True if the block is to be recorded; then sets how much it counts for. Leaves `site` alone. */
 static bool weigh(struct tide_local *local, struct tide_sampling *sampling, size_t bytes,
                   struct tide_pointers_block *ret_block)
 {
@@ -375,7 +374,7 @@ bool tide_recorder_place(struct tide_heap_head *table, const void *pointer, stru
     return true;
 }
 
-/* Only of a stack that is known to its end can it be said that no signal handler is on it. */
+/* Only a stack that was walked to its end is known to have no signal handler on it. */
 static void ask_allocator(struct tide_heap_head *table, struct tide_local *local)
 {
     if (!local->uninterrupted || !tide_allocator_is_due())

@@ -1,10 +1,10 @@
 /*
- * recorder.h - from "this was allocated here" to the table: the slow half of every hooked function.
+ * recorder.h - puts an allocation and its call stack into the table: the slow half of every hooked function.
  *
- * The fast half is tide_recorder_due() and tide_pointers_may_hold(): a few instructions without a lock. All
- * else happens for the few allocations that are sampled or large, and for frees of those. Re-entry (an
- * allocation in a signal handler that interrupted the recorder, or one that the C library makes on our
- * behalf) passes unrecorded. errno is kept.
+ * The fast half is tide_recorder_due() and tide_pointers_may_hold(): a few instructions without a lock. The
+ * rest runs only for allocations that are sampled or large, and for their frees. A nested allocation (in a
+ * signal handler that interrupted the recorder, or in the C library when the recorder calls it) is not
+ * recorded. errno is preserved.
  */
 #ifndef TIDE_RECORDER_H
 #define TIDE_RECORDER_H
@@ -16,53 +16,53 @@
 
 enum {
     TIDE_RECORDER_DEFERRED = 16,
-    TIDE_RECORDER_PIECES = 8,  /* of one mapping that is moved */
+    TIDE_RECORDER_PIECES = 8,  /* of one mapping that is moved by mremap */
     TIDE_RECORDER_NATIVE = 256 /* words walked before Python frames are merged in */
 };
 
-/* Where a thread is: outside, in the recorder, or in the C library on the recorder's behalf. */
+/* Where a thread is: outside the recorder, in it, or in the C library, called by the recorder. */
 enum { TIDE_RECORDER_OUT, TIDE_RECORDER_IN, TIDE_RECORDER_INTERNAL };
 
 /* When a thread takes its next sample. */
 struct tide_sampling {
-    int64_t left;    /* bytes until then */
+    int64_t left;    /* bytes until the next sample */
     double interval; /* the mean that `left` was drawn with; 0: not drawn yet */
     uint64_t random;
 };
 
-/* What a thread knows. All zeros is a new thread. */
+/* The state of a thread. All zeros is a new thread. */
 struct tide_local {
     struct tide_sampling blocks, tensors;
     uintptr_t stack_low, stack_high; /* 0: not asked yet */
-    uintptr_t entered_at;            /* stack address at which the guard was put up */
-    int saved_errno;                 /* what errno was then */
+    uintptr_t entered_at;            /* stack address at which the guard went up */
+    int saved_errno;                 /* errno at that moment */
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
     atomic_bool any_deferred;
     _Atomic uintptr_t
-        deferred[TIDE_RECORDER_DEFERRED]; /* freed by a handler while the guard was up; 0: none */
-    /* The stack at hand, while the guard is up: not on the stack itself, which may be a signal handler's few
-     * KiB. */
+        deferred[TIDE_RECORDER_DEFERRED]; /* freed by a signal handler while the guard was up; 0: none */
+    /* The call stack being recorded, while the guard is up. Not kept on the thread's stack, which may be a
+     * signal handler's few KiB. */
     uint64_t native[TIDE_RECORDER_NATIVE], merged[TIDE_HEAP_DEPTH];
-    bool uninterrupted; /* the last stack was seen to its end, and no signal handler on it */
+    bool uninterrupted; /* the last stack was walked to its end, and no signal handler was on it */
 };
 
 extern __thread struct tide_local tide_local __attribute__((tls_model("initial-exec")));
 
-/* Allocations from this size on are all recorded. SIZE_MAX while nothing is. */
+/* All allocations of at least this size are recorded. SIZE_MAX while recording is off. */
 extern _Atomic size_t tide_recorder_exact;
 
-/* From a constructor, on the main thread, after tide_object_init(). interval_bytes: mean between samples.
- * first_seed: 0, or what makes the samples of a program with one thread the same each time. -1: cannot work
+/* From a constructor, on the main thread, after tide_object_init(). interval_bytes is the mean between
+ * samples. first_seed: if not 0, a program with one thread gets the same samples each time. -1: cannot work
  * here. */
 int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed);
 
-/* Makes the table and, if what it says of the process is TIDE_HEAP_ON, _REPLACED or _OWN_NEW, begins. */
+/* Makes the table. Recording begins if `state` is TIDE_HEAP_ON, _REPLACED or _OWN_NEW. */
 void tide_recorder_start(enum tide_heap_state state);
 
 /* Nothing will be recorded in this process. */
 void tide_recorder_refuse(void);
 
-/* Counts the bytes; whether this allocation must go through tide_recorder_allocated(). */
+/* Counts the bytes. True if this allocation must be passed to tide_recorder_allocated(). */
 static inline bool tide_recorder_due(size_t bytes)
 {
     if (__builtin_expect(bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed), 0))
@@ -70,8 +70,8 @@ static inline bool tide_recorder_due(size_t bytes)
     return __builtin_expect((tide_local.blocks.left -= (int64_t)bytes) < 0, 0);
 }
 
-/* The same of a tensor. Tensors are larger than blocks and their stacks
- * deeper, so fewer are looked at: all of them only from the mean between two samples on. */
+/* The same for a tensor. Tensors are larger than blocks and their stacks deeper, so fewer are recorded: all
+ * only from the mean between two samples on. */
 static inline bool tide_recorder_tensor_is_exact(size_t bytes)
 {
     return bytes / (4 * TIDE_HEAP_TENSORS) >=
@@ -85,29 +85,29 @@ static inline bool tide_recorder_tensor_due(size_t bytes)
     return __builtin_expect((tide_local.tensors.left -= (int64_t)bytes) < 0, 0);
 }
 
-/* A block that was due came to be. NULL is ignored. One of a pool (TIDE_SITE_POOL) or a tensor lies below
- * TIDE_POINTERS_POOL, and is freed by its key, tide_pointers_pooled(). */
+/* Records a block that was due. NULL is ignored. A pool's block (TIDE_SITE_POOL) or a tensor has an address
+ * below TIDE_POINTERS_POOL, and is freed by the key tide_pointers_pooled(). */
 void tide_recorder_allocated(enum tide_site_kind kind, const void *pointer, size_t bytes,
                              struct tide_unwind_frame caller);
 
-/* A block that may be in the map is about to be freed or moved: what it counted for, blocks 0 if nothing, so
- * that tide_recorder_put_back can undo it when it was not. */
+/* A block that may be in the map is about to be freed or moved. Returns what it counted for (blocks = 0: it
+ * was not in the map). If the free fails, tide_recorder_put_back() undoes it. */
 struct tide_pointers_block tide_recorder_take(const void *pointer);
 void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block);
 
-/* Of every tensor, sampled or not: its bytes are taken off the site of the segment it lies in, or with
- * negative ones given back. So what is left there is exactly what no tensor takes up. */
+/* For every tensor, sampled or not: subtracts its bytes from the site of the segment that it lies in;
+ * negative bytes are added back. So that site keeps exactly what no tensor takes up. */
 void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes);
 
-/* Memory mapped, address space reserved, unmapped: after, after and before the system call. */
+/* Memory was mapped, address space was reserved; memory or address space is about to be unmapped. */
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
 void tide_recorder_reserved(const void *pointer, size_t bytes);
 void tide_recorder_unmapped(const void *pointer, size_t bytes);
 
-/* Reservations became writable (open), or memory became a reservation. */
+/* Reservations became writable (open), or memory became a reservation (not open). */
 void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller);
 
-/* What is about to be moved is taken out. It moved: tell it as mapped or reserved, there. It stayed: */
+/* Takes out a mapping that will move. If it does, report the new place as mapped or reserved. If not: */
 struct tide_recorder_moving {
     size_t count;
     struct tide_range pieces[TIDE_RECORDER_PIECES];
@@ -116,26 +116,26 @@ struct tide_recorder_moving {
 struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t bytes);
 void tide_recorder_stayed(const struct tide_recorder_moving *moving);
 
-/* Around a call of the C library that allocates while it holds a lock that the recorder would ask for: what
- * it allocates is not recorded. false: it was not anyway, and there is nothing to resume. */
+/* To be put around a call of the C library that allocates while it holds a lock that the recorder needs:
+ * nothing is recorded in between. False if recording was paused already; then the caller must not resume. */
 bool tide_recorder_pause(void);
 void tide_recorder_resume(void);
 
-/* Whether allocations are recorded in this process. */
+/* True if allocations are recorded in this process. */
 bool tide_recorder_works(void);
 
-/* A block that is recorded whatever its size. key: what it is known by; not a host address that malloc may
- * give out. tide_recorder_take() and tide_recorder_put_back() do the rest. */
+/* Records a block of any size. Its key must not be a host address that malloc may return. Frees go through
+ * tide_recorder_take() and tide_recorder_put_back(). */
 void tide_recorder_block(enum tide_site_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller);
 
-/* The same of device memory that a pool may cut up. */
+/* The same for device memory that a pool may cut up. */
 void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_frame caller);
 
-/* What the head of the table says of the CUDA driver. */
+/* Sets what the head of the table says about the CUDA driver. */
 void tide_recorder_cuda(enum tide_heap_cuda what);
 
-/* Device memory that is made without an address (pieces.h), each after the driver's call succeeded. */
+/* Device memory that is created without an address (pieces.h). Called after the driver's call succeeded. */
 void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, size_t bytes,
                                   struct tide_unwind_frame caller);
 void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle);

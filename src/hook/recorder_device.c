@@ -1,6 +1,6 @@
 /*
- * recorder_device.c - memory that is not known by a host address: a device's, with an address of its own or
- * by a handle (recorder.h).
+ * recorder_device.c - memory without a host address: a device's, known by its own address or by a handle
+ * (recorder.h).
  */
 #include "hook/blocks.h"
 #include "hook/pieces.h"
@@ -13,7 +13,7 @@ void tide_recorder_cuda(enum tide_heap_cuda what)
     TIDE_IN_TABLE(atomic_store(&table->cuda, what));
 }
 
-/* The site; TIDE_LEDGER_NONE if there was no room. */
+/* Returns the site, or TIDE_LEDGER_NONE if there was no room. */
 static int32_t place(struct tide_heap_head *table, enum tide_site_kind kind, const void *key, size_t bytes,
                      struct tide_unwind_frame caller)
 {
@@ -28,7 +28,7 @@ void tide_recorder_block(enum tide_site_kind kind, const void *key, size_t bytes
     TIDE_IN_TABLE(place(table, kind, key, bytes, caller));
 }
 
-/* Without a place, what a pool hands out is not taken off its site. */
+/* Without a range, what a pool hands out of this memory is not subtracted from its site. */
 static bool add_range(struct tide_heap_head *table, struct tide_range range)
 {
     tide_ranges_cut(TIDE_RANGES_DEVICE, range.start, range.end, NULL, NULL);
@@ -70,8 +70,8 @@ static void on_gone(void *context, uint32_t site, uint64_t bytes)
     tide_ledger_freed(context, site, (int64_t)bytes, 1);
 }
 
-/* A mapping or a reference that could not be noted ends a piece's life too early in the table, one whose end
- * could not be noted never. */
+/* If a mapping or a reference could not be noted, the piece ends too early in the table; if an end could not
+ * be noted, it never ends. */
 static void note_result(struct tide_heap_head *table, enum tide_pieces_result result)
 {
     if (result == TIDE_PIECES_BUSY || result == TIDE_PIECES_FULL)
@@ -82,7 +82,7 @@ static void note_result(struct tide_heap_head *table, enum tide_pieces_result re
     if (tide_pieces_any())                                                                                   \
     TIDE_IN_TABLE(note_result(table, call))
 
-/* Whether there was a tensor. */
+/* True once a tensor was reported. */
 static atomic_bool any_tensor;
 
 void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
@@ -97,9 +97,9 @@ void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
     tide_recorder_leave();
 }
 
-/* A pool that grows piece by piece, with tensors that reach from one into the next, is one segment: it all
- * belongs to the site that began it. Otherwise what is taken off the sites of its pieces would not be what
- * they hold. */
+/* A pool that grows piece by piece has tensors that reach from one piece into the next. So it is one segment,
+ * and all of it belongs to the site that began it. Otherwise the bytes subtracted from the sites of its
+ * pieces would not match what those pieces hold. */
 static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uint32_t piece, uint32_t site)
 {
     struct tide_range before;
@@ -114,7 +114,7 @@ static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uin
     return before.site;
 }
 
-/* What was mapped at these addresses is not any more. The driver does not cut a mapping in two. */
+/* Forgets what was mapped at these addresses. The driver does not cut a mapping in two. */
 static enum tide_pieces_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
 {
     struct tide_range gone;
@@ -133,7 +133,7 @@ static enum tide_pieces_result map(struct tide_heap_head *table, uint64_t addres
                                    uint64_t handle)
 {
     uint32_t piece, site;
-    unmap(table, address, bytes); /* if anything was there, its end was not seen */
+    unmap(table, address, bytes); /* if anything was there, its unmapping was missed */
     enum tide_pieces_result result = tide_pieces_map(handle, &piece, &site);
     if (result != TIDE_PIECES_DONE)
         return result;

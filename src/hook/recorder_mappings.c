@@ -1,9 +1,9 @@
 /*
- * recorder_mappings.c - anonymous mappings into the table (recorder.h).
+ * recorder_mappings.c - records anonymous mappings in the table (recorder.h).
  *
- * What can be written to is memory; what cannot is address space, and becomes memory of the stack that opens
- * it. Both are kept by address (ranges.h). Pages that are given back with madvise() stay with their mapping:
- * they can be written again without asking.
+ * Writable mappings are memory. The others are address space, which becomes memory of the stack that makes it
+ * writable. Both are kept by address (ranges.h). Pages that are given back with madvise() stay with their
+ * mapping, because they can be written again without a call.
  */
 #include "hook/blocks.h"
 #include "hook/ledger.h"
@@ -20,7 +20,7 @@ static void on_cut(void *context, struct tide_range gone, int64_t bytes, int64_t
     tide_ledger_changed(context, gone.site, bytes, pieces);
 }
 
-/* Nothing is known of these addresses any more. */
+/* Forgets all that is known about these addresses. */
 static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end)
 {
     tide_blocks_clear(table, start, end);
@@ -32,7 +32,7 @@ static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end
         tide_ledger_count(&table->lost_frees);
 }
 
-/* The range is new memory of the site. A part that joins the one before it is not a block of its own. */
+/* The range is new memory of the site. A range that joins the one before it is not a block of its own. */
 static void add_mapped(struct tide_heap_head *table, struct tide_range range, bool join)
 {
     int added = tide_ranges_add(TIDE_RANGES_MAPPED, range, join);
@@ -80,7 +80,7 @@ void tide_recorder_unmapped(const void *pointer, size_t bytes)
     TIDE_IN_TABLE(cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes)));
 }
 
-/* Moves what there is of [start, end) from one list to the other, piece by piece: no two latches at once. */
+/* Moves [start, end) from one list to the other, range by range, so that only one latch is held. */
 static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t end, bool open, uint32_t site)
 {
     enum tide_ranges_kind from = open ? TIDE_RANGES_RESERVED : TIDE_RANGES_MAPPED;

@@ -7,11 +7,11 @@
 
 #include "hook/recorder.h"
 
-/* The table, with the guard up and errno kept; NULL, and nothing to leave, if nothing is to be recorded. */
+/* Returns the table, with the guard up and errno saved. NULL if nothing is recorded: then do not leave. */
 struct tide_heap_head *tide_recorder_enter(void);
 void tide_recorder_leave(void);
 
-/* Does something with the `table`, in between. */
+/* Runs `something`, which may use `table`, between enter and leave. */
 #define TIDE_IN_TABLE(something)                                                                             \
     do {                                                                                                     \
         struct tide_heap_head *table = tide_recorder_enter();                                                \
@@ -21,11 +21,11 @@ void tide_recorder_leave(void);
         }                                                                                                    \
     } while (0)
 
-/* In between: the site of the caller's stack, TIDE_LEDGER_NONE if there is no room. */
+/* Between enter and leave: the site of the caller's stack, or TIDE_LEDGER_NONE if there is no room. */
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kind,
                            struct tide_unwind_frame caller);
 
-/* Puts a block into the map and counts it. false, and counted as dropped: there was no room. */
+/* Puts a block into the map and counts it. False if there was no room; then it is counted as dropped. */
 bool tide_recorder_place(struct tide_heap_head *table, const void *key, struct tide_pointers_block block);
 
 #endif

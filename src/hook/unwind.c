@@ -1,9 +1,9 @@
 /*
- * unwind.c - the walk, and the table of rules it runs on (unwind.h).
+ * unwind.c - the walk, and the table of rules it uses (unwind.h).
  *
- * The table is a hash of 2^15 words. A code address has 47 significant bits; multiplied by an odd number
- * modulo 2^47 (which loses nothing) the top 14 bits choose a pair of slots and the other 33 are kept beside
- * the rule's 31, so one word says for certain whose rule it is, and a reader never sees half of one.
+ * The table is a hash of 2^15 words. A code address has 47 significant bits. Multiplied by an odd number
+ * modulo 2^47, which loses nothing, its top 14 bits choose a pair of slots; the other 33 are stored beside
+ * the rule's 31. So one word identifies its address exactly, and a reader never sees half a rule.
  */
 #include "hook/unwind.h"
 #include "hook/wiped.h"
@@ -20,8 +20,8 @@ enum { PAIR_BITS = 14, TAG_BITS = KEY_BITS - PAIR_BITS, SLOTS = 2 << PAIR_BITS }
 
 _Static_assert(TAG_BITS + TIDE_CFI_BITS == 64, "a tag and a rule fill a word");
 
-/* Offsets of the interrupted registers from the stack pointer at a signal's return trampoline: a ucontext_t.
- */
+/* Offsets of the interrupted registers from the stack pointer at a signal's return trampoline (a
+ * ucontext_t). */
 enum { SIGNAL_BP = 120, SIGNAL_SP = 160, SIGNAL_PC = 168, SIGNAL_BYTES = 176 };
 
 static _Atomic uint64_t *rules;
@@ -45,7 +45,7 @@ void tide_unwind_forget(void)
         atomic_store_explicit(&rules[i], 0, memory_order_relaxed);
 }
 
-/* pair: the two slots of the address; tag: what tells it from others there, in the upper bits. */
+/* `pair` is the two slots of the address. `tag` tells it from other addresses there, in the upper bits. */
 static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic uint64_t *pair, uint64_t tag)
 {
     struct tide_object object;
@@ -54,7 +54,7 @@ static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic
         rule = tide_cfi_find(&object, address);
     uint32_t packed = tide_cfi_pack(rule);
     if (rule.kind == TIDE_CFI_NONE)
-        return packed; /* the object may only just be coming */
+        return packed; /* not cached, because the object may still be loading */
     unsigned slot = !atomic_load_explicit(&pair[0], memory_order_relaxed)   ? 0
                     : !atomic_load_explicit(&pair[1], memory_order_relaxed) ? 1
                                                                             : (tag >> TIDE_CFI_BITS) & 1;
@@ -65,7 +65,7 @@ static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic
 static inline uint32_t rule_for(uintptr_t address)
 {
     uint64_t mixed = (address * MIX) & ((UINT64_C(1) << KEY_BITS) - 1);
-    uint64_t tag = mixed << TIDE_CFI_BITS; /* the pair's bits fall off at the top */
+    uint64_t tag = mixed << TIDE_CFI_BITS; /* the bits that chose the pair fall off at the top */
     _Atomic uint64_t *pair = &rules[mixed >> TAG_BITS << 1];
     for (int i = 0; i < 2; i++) {
         uint64_t word = atomic_load_explicit(&pair[i], memory_order_relaxed);
@@ -82,13 +82,13 @@ static inline bool holds(const struct tide_unwind_stack *stack, uintptr_t addres
     return address >= stack->low && address < stack->high && stack->high - address >= bytes && !(address & 7);
 }
 
-/* Between the variables of other functions, where a sanitizer would see a trespass. */
+/* Reads between the variables of other functions, which a sanitizer would report. */
 __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t word_at(uintptr_t address)
 {
     return *(const volatile uintptr_t *)address;
 }
 
-/* A walk on its way. */
+/* A walk in progress. */
 struct walk {
     struct tide_unwind_frame frame;
     struct tide_unwind_stack stack;
@@ -102,7 +102,7 @@ static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *ret_word)
     return true;
 }
 
-/* Out of a signal handler, to the code it interrupted. */
+/* Steps out of a signal handler, to the code it interrupted. */
 static bool step_signal(struct walk *w)
 {
     struct tide_unwind_stack *stack = &w->stack;
@@ -179,7 +179,7 @@ void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_s
     (void)stack;
     trace->count = trace->room ? 1 : 0;
     trace->complete = false;
-    trace->interrupted = true; /* cannot be told */
+    trace->interrupted = true; /* unknown here */
     if (trace->room)
         trace->words[0] = frame.pc;
 }

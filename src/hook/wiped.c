@@ -14,7 +14,7 @@
 
 enum { AREAS_MOST = 24, MAPPINGS_MOST = 96, PAGE = 4096, ENTRIES = 256 };
 
-/* by_hand: the kernel would not wipe it (before Linux 4.14): done at forks that the C library sees. */
+/* by_hand: the kernel cannot wipe it (before Linux 4.14), so it is wiped at forks that the C library sees. */
 static struct {
     void *storage;
     size_t bytes;
@@ -23,7 +23,7 @@ static struct {
 static atomic_size_t area_count;
 static bool sees_forks;
 
-/* What was mapped, and a buffer for what the kernel says of pages. */
+/* The mapped memory, and a buffer for entries of /proc/self/pagemap. */
 static struct TIDE_WIPED {
     struct {
         _Atomic uintptr_t start; /* 0: free, 1: being filled */
@@ -47,7 +47,7 @@ static int add_area(void *storage, size_t bytes, bool by_hand)
     areas[at].storage = storage;
     areas[at].bytes = bytes;
     areas[at].by_hand = by_hand;
-    atomic_store(&area_count, at + 1); /* after them: others may be counting */
+    atomic_store(&area_count, at + 1); /* after the fields, because other threads may be counting */
     return 0;
 }
 
@@ -102,7 +102,7 @@ void tide_wiped_unmap(void *memory, size_t bytes)
 
 /* ---- how much of it there is */
 
-/* A page that was only read is the kernel's page of zeros, which nobody has to himself. */
+/* A page that was only read is the kernel's zero page, which is not exclusive to any process. */
 #define PAGE_PRESENT   (UINT64_C(1) << 63)
 #define PAGE_SWAPPED   (UINT64_C(1) << 62)
 #define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
