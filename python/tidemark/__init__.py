@@ -9,13 +9,14 @@
             with tidemark.phase("validation"):
                 evaluate()
 
-Run under ``tidemark run``, each call leaves a mark in memory shared with the tracker; run alone, it does nothing.
-Calls never raise for want of a tracker, may come from any thread, and work in every process of the tree: a forked
-child leaves its own marks. Names are cut at 95 bytes of UTF-8.
+Under ``tidemark run``, each call leaves a mark in memory shared with the tracker. Without a tracker, calls do nothing
+and never raise. They may come from any thread and from every process of the tree: a forked child leaves its own marks.
+Names are cut at 95 bytes of UTF-8.
 
-Beyond marks: ``watch`` (a loader that marks by itself), ``TrainingLog`` (lines and a summary with the verdict),
-``Cleanup`` (that measures itself), ``reward`` (a reward function as a command for ``tidemark train grpo``), and the modules ``tidemark.torch``, ``tidemark.hf`` and ``tidemark.lightning``, which
-are imported by name and need their frameworks. Everything here needs the standard library alone.
+Besides marks: ``watch`` (a loader that marks by itself), ``TrainingLog`` (lines and a summary with the verdict),
+``Cleanup`` (measures what it frees), ``reward`` (a reward function as a command for ``tidemark train grpo``). All need
+only the standard library. ``tidemark.torch``, ``.hf`` and ``.lightning`` are imported by name and need their
+frameworks.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _LATER = {"Cleanup": "_cleanup", "TrainingLog": "_traininglog", "reward": "_rewa
 
 
 def __getattr__(name: str) -> Any:
-    """What is more than marks is loaded when it is first asked for."""
+    """Loads everything but the marks when it is first used."""
     if name not in _LATER:
         raise AttributeError(f"module 'tidemark' has no attribute '{name}'")
     from importlib import import_module

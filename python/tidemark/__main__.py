@@ -1,4 +1,4 @@
-"""``python -m tidemark ARGS``, and the command ``tidemark`` that pip installs: the program itself, where there is one."""
+"""``python -m tidemark ARGS``, and the command ``tidemark`` that pip installs: runs the program itself, if it is there."""
 
 from __future__ import annotations
 

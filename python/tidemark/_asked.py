@@ -1,15 +1,15 @@
-"""The census that ``tidemark run --heap`` takes of a program that does not know of it: who holds what grows.
+"""The census that ``tidemark run --heap`` takes of a program that knows nothing of it: who holds the memory that grows.
 
-The hook (src/hook/census.h) calls ``census()`` a few times in a run, on the main thread, between two instructions of the
-program. So nothing may be left behind, printed or raised, and no code of the program may run:
+The hook (src/hook/census.h) calls ``census()`` a few times in a run, on the main thread, between two instructions of
+the program. So nothing may be left behind, printed or raised, and no code of the program may run:
 
-- only tensors that a name of the program leads to are looked at, and not all objects of the interpreter (25 ms for 300,000);
-  no weak reference and no callback stays;
-- what goes wrong is kept to ourselves, and ends the matter; only what a signal handler of the program raised
-  while we were at it is passed on;
-- a lane is made when there is something to say: a holder whose tensors became more from census to census.
+- Only tensors that a name of the program leads to are examined, not all objects of the interpreter (25 ms for 300,000).
+  No weak reference and no callback remains.
+- An error of ours is not reported and ends the census for good. Only an exception that a signal handler of the program
+  raised meanwhile is passed on.
+- A lane is made only when there is something to report: a holder whose tensors grew from census to census.
 
-What is said is a gauge, "held by list `losses`, train.py:31; keep `loss.item()`", with the bytes that are held. The judge
+The report is a gauge, "held by list `losses`, train.py:31; keep `loss.item()`", with the bytes that are held. The judge
 joins it with the call sites that grow (src/assess/holders.c).
 """
 
@@ -24,39 +24,39 @@ from . import _lane
 from ._fault import from_handler
 
 HELD, HELD_ON_GPU = "held by ", "held on the GPU by "  # src/record/record.h
-_SECONDS = 0.06  # for finding holders and graphs, nearly all of it
-_GRAPHS_MOST = 16  # of one holder, that stand for the others: a list of losses has thousands
+_SECONDS = 0.06  # for finding holders and graphs, which is nearly all of the work
+_GRAPHS_MOST = 16  # graphs of one holder that are examined and stand for the others: a list of losses has thousands
 _SAID_MOST = 3
 _KEPT_MOST = 64
 _LEAST_BYTES = 64 << 10
-_LEAST_SHARE = 0.1  # of what grew most
+_LEAST_SHARE = 0.1  # of the largest growth
 _CENSUSES_MOST = 8
-_SOURCE_MOST = 1 << 20  # bytes of a file in which the line that fills a list is looked for
+_SOURCE_MOST = 1 << 20  # bytes of a file that is searched for the line that fills a list
 _LINE_MOST = 1000
 _GRAPH_OF = "autograd graph of "
-_NODE_BYTES = 600  # of one node of a graph whose tensors a backward has freed: measured, of Linear layers
+_NODE_BYTES = 600  # of one graph node whose tensors a backward has freed: measured with Linear layers
 
 
 class _Sum(NamedTuple):
     """What one holder holds on the host, or on GPUs."""
 
     bytes: int
-    graph: int  # of them, kept by autograd graphs or needed for them
-    scalars: bool  # all that it holds itself are single numbers
+    graph: int  # of these, the bytes that autograd graphs keep or need
+    scalars: bool  # it directly holds only single numbers
 
 
-_Sums = Dict[Tuple[str, bool], _Sum]  # by the holder's words and whether it is on a GPU
+_Sums = Dict[Tuple[str, bool], _Sum]  # by the holder's words and whether the memory is on a GPU
 _before: List[_Sums] = []
-_names: Dict[Tuple[str, bool], str] = {}  # of gauges: what was said once is said the same again
-_first_words: Dict[int, str] = {}  # by what holds tensors itself: the name that it was first found under
+_names: Dict[Tuple[str, bool], str] = {}  # of gauges: a holder keeps the name it was first reported under
+_first_words: Dict[int, str] = {}  # by id of the object that holds tensors directly: the words it was first found under
 _places: Dict[str, Any] = {}  # by these words
 _over = False
-_modules = 0  # that were there at the last try
+_modules = 0  # loaded at the last try
 _tries_left = 240  # half a second apart
 
 
 def _is_starting() -> bool:
-    """Whether the program is still importing: then nothing grows that anybody looks for."""
+    """True while the program is still importing: growth is of no interest then."""
     global _modules, _tries_left
     before, _modules = _modules, len(sys.modules)
     _tries_left -= 1
@@ -64,7 +64,7 @@ def _is_starting() -> bool:
 
 
 def _first_name(words: str, place: Any) -> str:
-    """The words under which this holder was first found: at another moment another name may be the shortest way to it."""
+    """Returns the words under which this holder was first found. Later another name may be the shortest way to it."""
     return _first_words.setdefault(place.inside, words) if place is not None and place.inside else words
 
 
@@ -90,7 +90,7 @@ def _sums(seen: Any) -> _Sums:
 
 
 def _growing(sums: _Sums) -> List[Tuple[str, bool]]:
-    """Holders of more than at any census before, for the second time running, the largest growth first."""
+    """Returns the holders that never shrank and grew for at least the second time, the largest growth first."""
     grown = {}
     for at, now in sums.items():
         sizes = [each[at].bytes if at in each else 0 for each in _before] + [now.bytes]
@@ -110,7 +110,7 @@ _FILLS = r"(?:\.(?:append|appendleft|add|put|extend)\((?P<a>.*)\)|\[[^\]]*\]\s*=
 
 
 def _filled(path: str, name: str, line: int) -> Tuple[int, str]:
-    """The line that puts something into a container, at or after the one that makes it, and what it puts there."""
+    """Returns the line that puts something into a container, and what it puts there. Searches from the line that makes it."""
     last = re.split(r"[.\[ ]", name.split("[")[0])[-1]
     if not last.isidentifier() or not os.access(path, os.R_OK) or os.path.getsize(path) > _SOURCE_MOST:
         return line, ""
@@ -127,7 +127,7 @@ def _filled(path: str, name: str, line: int) -> Tuple[int, str]:
 
 
 def _words(words: str, place: Any, total: _Sum) -> str:
-    """list `losses`, train.py:31; keep `loss.item()`"""
+    """Returns words like: list `losses`, train.py:31; keep `loss.item()`"""
     if place is None:
         return words
     line, what = _filled(place.path, place.name, place.line)
@@ -141,7 +141,7 @@ def _words(words: str, place: Any, total: _Sum) -> str:
 
 
 def _forget(kept: "set[str]") -> None:
-    """Drops what is known of holders that hold nothing any more."""
+    """Forgets holders that no longer hold anything."""
     for words in _places.keys() - kept:
         del _places[words]
     for inside in [each for each, words in _first_words.items() if words not in kept]:
@@ -174,7 +174,7 @@ def _count() -> Optional[str]:
 
 
 def census() -> Optional[str]:
-    """None: counted. "later": not now. "never": it cannot be done in this program."""
+    """None: counted. "later": not now. "never": not possible in this program."""
     global _over
     if not _over and _is_starting():
         return "later"

@@ -1,7 +1,7 @@
-"""Where the program ``tidemark`` is: named by TIDEMARK_BINARY, in the checkout that this package is part of, in this package as a
-wheel has it, or on the PATH; and why one that a wheel has cannot run here.
+"""Finds the program ``tidemark``: named by TIDEMARK_BINARY, in the checkout that this package is part of, in this
+package (from a wheel), or on the PATH. Says why a program from a wheel cannot run here.
 
-A script of the same name that only starts this package would call itself for ever, so it is not taken.
+A script of the same name that only starts this package is not taken, because it would call itself for ever.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _candidates() -> Iterator[str]:
 
 
 def find() -> Optional[str]:
-    """Its path, or None."""
+    """Returns its path, or None."""
     for path in _candidates():
         try:
             with open(path, "rb") as file:
@@ -44,8 +44,8 @@ def find() -> Optional[str]:
 
 
 def obstacle(path: str) -> Optional[str]:
-    """Why this system cannot run the program that came in a wheel, as a sentence without its full stop; None: no reason is known.
-    pip asks the same of the wheel's name, but not of what was copied or unpacked by hand."""
+    """Says why this system cannot run the program from a wheel, as a sentence without its full stop. None: no reason is
+    known. pip checks the same by the wheel's name, but not for files that were copied or unpacked by hand."""
     if path != str(_BUNDLED):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the callbacks of frameworks (hf.py, lightning.py) share: their keywords, and the log that they open with them."""
+"""What the callbacks for frameworks (hf.py, lightning.py) share: their keywords, and the log that they open."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ._traininglog import TrainingLog
 
 
 class LoggingCallback:
-    """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed every
-    batch. The log of the latest training is ``training_log``. Goes before the framework's class among the bases."""
+    """Keywords as for TrainingLog. ``cleanup``: a Cleanup that runs at the end of steps. ``padding``: a PaddingMeter
+    for every batch. The log of the latest training is ``training_log``. Must precede the framework's class among the
+    bases."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class LoggingCallback:
         }
 
     def _open_log(self, speaks: bool, items: Optional[int] = None) -> TrainingLog:
-        """A new log, silent in all processes of a training but one. ``items``: in one pass over the data."""
+        """Opens a new log, silent in all processes of a job but one. ``items``: in one pass over the data."""
         log = self.training_log = TrainingLog(**self._settings, items=items, quiet=not speaks)
         log.count_graphs()
         return log

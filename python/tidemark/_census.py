@@ -1,15 +1,14 @@
 """The tensor census: what is alive, how large, and who holds it; and what grew between two of them.
 
-The collector knows the tensors, modules and optimizers (_roster.py); every storage is counted once, for the
-first of its tensors in this order: what a module or an optimizer owns, what the program holds (tensors before their views),
-what an autograd graph keeps, the rest. A census keeps numbers and words, never a tensor.
+The collector knows the tensors, modules and optimizers (_roster.py). Every storage is counted once, for the first of
+its tensors in this order: what a module or an optimizer owns, what the program holds (tensors before their views), what
+an autograd graph keeps, the rest. A census keeps numbers and words, never a tensor.
 
-The time goes into three parts: about 2 us per tensor, the search for
-holders (_holders.py) and the walk over autograd graphs (_graphs.py). The last two are bounded; when the bounds cut something
-off, the census says so: ``complete`` is False. Before the first one all Python objects are gone through once, by
-``prepare()``: 0.2 us for each.
+The time has three parts: about 2 us per tensor, the search for holders (_holders.py) and the walk over autograd graphs
+(_graphs.py). The last two are bounded; if a bound cuts something off, ``complete`` is False. Before the first census,
+``prepare()`` visits all Python objects once: 0.2 us each.
 
-No code of the program runs in a census, neither that of classes it defines nor that of its kinds of tensor.
+No code of the program runs in a census, neither that of its classes nor that of its tensor subclasses.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _UNKNOWN: _owners.Owner = (_owners.UNKNOWN, "nothing that was found")
 
 
 class Key(NamedTuple):
-    """What tensors are counted by. ``holder`` is the words for a person."""
+    """What tensors are grouped by. ``holder`` is words for a person."""
 
     shape: Tuple[int, ...]
     dtype: Any
@@ -52,7 +51,7 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass
 class Group:
-    """Tensors with one key. ``bytes`` counts storages that no other tensor was counted for; ``shared`` tensors had none."""
+    """Tensors with one key. ``bytes`` counts storages that are not counted for another tensor; ``shared`` tensors add none."""
 
     count: int = 0
     bytes: int = 0
@@ -65,13 +64,13 @@ class Census:
 
     step: Optional[int]
     groups: Dict[Key, Group]
-    graphs: int  # autograd graphs that hold what a backward would need
+    graphs: int  # autograd graphs that still hold what a backward needs
     passes: int  # forward passes in them
     complete: bool
     seconds: float
-    holders_complete: bool = True  # though perhaps not every graph was looked at
-    places: Dict[str, _holders.Holder] = dataclasses.field(default_factory=dict)  # by the words of a held tensor's key
-    nodes: Dict[str, int] = dataclasses.field(default_factory=dict)  # of graphs, by the same, where a few stand for all
+    holders_complete: bool = True  # although perhaps not every graph was visited
+    places: Dict[str, _holders.Holder] = dataclasses.field(default_factory=dict)  # holders by the words of a key
+    nodes: Dict[str, int] = dataclasses.field(default_factory=dict)  # of graphs, by the same words, if a few stand for all
 
     @property
     def tensors(self) -> int:
@@ -89,11 +88,11 @@ class Census:
         return total
 
     def largest(self, most: int = 10) -> List[Tuple[Key, Group]]:
-        """The most bytes first; among equals in the order of their words, so that two censuses agree."""
+        """The largest groups by bytes; equal ones in the order of their words, so that two censuses agree."""
         return sorted(self.groups.items(), key=lambda each: (-each[1].bytes, each[0].holder, each[0].shape))[:most]
 
     def since(self, before: "Census", least_bytes: int = 1) -> List[_growth.Growth]:
-        """What became more since an earlier census, the most bytes first."""
+        """What grew since an earlier census, the most bytes first."""
         return _growth.between(before, self, least_bytes)
 
     def rows(self, most: int) -> List[str]:
@@ -112,7 +111,7 @@ class Census:
         return lines
 
     def table(self, most: int = 10) -> str:
-        """The same with a head and the sum."""
+        """The same with a header and the sum."""
         total = f"{self.tensors:>7}  {size_text(self.bytes):>10}  in all; {self.graphs} autograd graphs alive"
         return "\n".join([f"{'count':>7}  {'bytes':>10}  tensor", *self.rows(most), total])
 
@@ -128,7 +127,7 @@ _OWNED = (_owners.PARAMETER, _owners.BUFFER, _owners.GRADIENT, _owners.STATE)
 
 
 class _Count:
-    """The work of one census; lives only while it is made, because it holds tensors."""
+    """The work of one census. It lives only during the census, because it holds tensors."""
 
     def __init__(self, step: Optional[int], seconds: float) -> None:
         self.began = perf_counter()
@@ -172,7 +171,7 @@ class _Count:
         self._name(search.find(wanted, self.iterators), search.complete)
 
     def reach(self) -> None:
-        """Instead of these two: the tensors that names of the program lead to, and no others."""
+        """Instead of gather() and find_holders(): takes only the tensors that names of the program lead to."""
         self.tensor_types = subclasses_of(torch.Tensor)
         search = _holders.Search(self.tensor_types, self.seconds * 0.4)
         self.tensors = search.reach()
@@ -187,10 +186,10 @@ class _Count:
         self.owners.update(zip(places, map(words.__getitem__, map(id, places.values()))))
 
     def _add(self, tensors: Iterable[Any], owner: Optional[_owners.Owner] = None, only_fresh: bool = False) -> None:
-        """Counts tensors for one owner, or each for its own. ``only_fresh``: those whose storage no tensor before them has."""
+        """Counts tensors for one owner, or each for its own. ``only_fresh``: only those whose storage is not counted yet."""
         claimed, groups, owners, storage_of = self.claimed, self.groups, self.owners, _storage.storage_of
         for tensor in tensors:
-            # The loop that decides what a census costs: for a plain tensor nothing but what must be asked.
+            # This loop decides what a census costs, so a plain tensor is asked only for what is needed.
             try:
                 storage = storage_of(tensor)
                 identity = storage._cdata
@@ -216,7 +215,7 @@ class _Count:
                 group[2] += not alone
 
     def _keep(self, tensor: Any, root: int) -> None:
-        """A tensor saved by the graph of a root: held by what holds the root."""
+        """A tensor saved by the graph of a root is held by the holder of that root."""
         self._add((tensor,), self.root_owners[root], only_fresh=True)
 
     def _graph_owner(self, tensor: Any) -> _owners.Owner:
@@ -224,7 +223,7 @@ class _Count:
         return _owners.GRAPH, f"{_GRAPH_OF}{owner[1]}" if owner else "an autograd graph"
 
     def _choose(self, roots: List[Any], most: Optional[int]) -> Tuple[List[Any], Dict[_owners.Owner, float]]:
-        """At most so many roots of each owner, and for how many each of them stands."""
+        """Returns at most ``most`` roots of each owner, and how many roots each of them stands for."""
         chosen = []
         all_of: Dict[_owners.Owner, int] = {}
         taken: Dict[_owners.Owner, int] = {}
@@ -237,7 +236,7 @@ class _Count:
         return chosen, {owner: all_of[owner] / count for owner, count in taken.items() if count < all_of[owner]}
 
     def _scale(self, stands_for: Dict[_owners.Owner, float], nodes: List[int]) -> None:
-        """Those roots that were looked at stand for the others of their owner."""
+        """Scales up what was counted: the visited roots stand for the others of their owner."""
         for key, numbers in self.groups.items():
             self.groups[key] = [round(number * stands_for.get(key[4], 1)) for number in numbers]
         for owner, count in zip(self.root_owners, nodes):
@@ -246,7 +245,7 @@ class _Count:
                 self.nodes[words] = self.nodes.get(words, 0) + round(count * stands_for.get(owner, 1))
 
     def count(self, most: Optional[int] = None) -> _graphs.Graphs:
-        """``most``: so many graphs of one owner are looked at, and stand for the others; None: all are."""
+        """``most``: how many graphs of one owner are visited and stand for the others; None: all are visited."""
         owners = self.owners
         owned, held, views, unknown = [], [], [], []
         for tensor, owner in zip(self.tensors, map(owners.get, map(id, self.tensors))):
@@ -261,18 +260,18 @@ class _Count:
         held += views
         self._add(owned)
         self._add(held)
-        # Newest first: a loss comes after what it was computed from, and then its whole graph is counted as its own.
+        # Newest first: a loss is newer than what it was computed from, so its whole graph is counted as its own.
         roots = [tensor for tensor in itertools.chain(reversed(held), reversed(unknown)) if tensor.grad_fn is not None]
         roots, stands_for = self._choose(roots, most)
         self.root_owners = [self._graph_owner(tensor) for tensor in roots]
         starts = [tensor.grad_fn for tensor in roots]
-        # What hooks have packed must not be unpacked by surprise.
+        # Tensors that hooks have packed must not be unpacked, because that runs code.
         readable = starts if most is None or _graphs.TELLS_HOOKS else []
         graphs = _graphs.walk_roots(readable, self.seconds * 0.4, self._keep)
         if most is not None:
             self._scale(stands_for, _graphs.nodes_behind(starts, self.seconds * 0.1))
         self.complete &= graphs.complete
-        # Tensors of graphs and bases of views become Python objects when they are looked at; they are counted by then.
+        # Tensors of graphs and bases of views become Python objects when they are read. By now they are counted.
         self._add(unknown, _UNKNOWN, only_fresh=True)
         return graphs
 
@@ -294,8 +293,8 @@ class _Count:
 def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
     """Counts the tensors that are alive in this process.
 
-    Best called where a step ends: between forward and backward it sees, rightly, everything the step needs. The search for
-    holders and the walk over graphs take at most 80 % of ``seconds``, which a program of ordinary size does not need.
+    Best called at the end of a step: between forward and backward it counts everything the step needs. The search for
+    holders and the walk over graphs take at most 80 % of ``seconds``; a program of ordinary size needs less.
     """
     prepare()
     with _counting(step, seconds) as work:
@@ -305,9 +304,9 @@ def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
 
 
 def reach(seconds: float, graphs_most: int) -> Census:
-    """The tensors that names of the program lead to, and what they keep: no more than is needed to say who holds what.
+    """Counts the tensors that names of the program lead to, and what they keep: enough to say who holds what.
 
-    So many graphs of one holder are looked at, and stand for the others. Nothing is left behind, and tensors
+    At most ``graphs_most`` graphs of one holder are visited; they stand for the others. Nothing is left behind. Tensors
     that hooks have packed are not unpacked, whatever the version of torch.
     """
     with _counting(None, seconds) as work:
@@ -318,7 +317,7 @@ def reach(seconds: float, graphs_most: int) -> Census:
 @contextlib.contextmanager
 def _counting(step: Optional[int], seconds: float) -> Iterator[_Count]:
     collecting = gc.isenabled()
-    gc.disable()  # a collection in the middle of it would cost more than the census
+    gc.disable()  # a collection in the middle would cost more than the census
     try:
         with _NoPythonOfTensors():
             yield _Count(step, seconds)
@@ -328,7 +327,7 @@ def _counting(step: Optional[int], seconds: float) -> Iterator[_Count]:
 
 
 def _forget_before_swaps() -> None:
-    """``torch.utils.swap_tensors`` refuses tensors that have weak references, and the roster's are some."""
+    """``torch.utils.swap_tensors`` refuses tensors with weak references, and the roster keeps such references."""
     swap = getattr(torch.utils, "swap_tensors", None)
     if swap is None:
         return
@@ -343,6 +342,6 @@ def _forget_before_swaps() -> None:
 
 @functools.lru_cache(maxsize=None)
 def prepare() -> None:
-    """What the first census would otherwise have to do first."""
+    """Does what the first census would otherwise have to do first."""
     _forget_before_swaps()
     roster.prepare()

@@ -1,8 +1,8 @@
-"""Cleanup that measures itself: what each action really freed, what it cost, and whether it is worth going on with.
+"""Cleanup that measures itself: what each action freed, what it cost, and whether it is worth going on with.
 
-Recipes say "collect garbage every ten steps". Whether that frees anything depends on the program, and it always costs time.
-Here each action is tried a few times, its effect is read from the counters that it should move, and only those
-that free something go on, as often as the time budget allows. What was freed may come back: the table says that too.
+Recipes say "collect garbage every ten steps". Whether that frees anything depends on the program, and it always costs
+time. Here each action is tried a few times, and its effect is read from the counters that it should move. Only actions
+that free something go on, as often as the time budget allows. Freed memory may come back; the table says that too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ._roster import collect_alone
 from ._units import change_text, duration_text, size_text
 
 _TRIES = 3
-_LEAST_BYTES = 1 << 20  # less than this, or than a thousandth of the process, is nothing
+_LEAST_BYTES = 1 << 20  # freeing less than this, or than a thousandth of the process, counts as nothing
 _AUTO_STEPS_LEAST = 10
-_GROWN = 1.25  # what was turned off is tried again when the process has grown by this factor
+_GROWN = 1.25  # an action that was turned off is tried again after the process has grown by this factor
 
 
 class Reading(NamedTuple):
-    """Counters that cleanup can move: of the system, of the C library's heap, of devices."""
+    """Counters that cleanup can change: of the process, of the C library's heap, of devices."""
 
     process: int
     heap: int
@@ -56,7 +56,7 @@ def read() -> Reading:
 
 @dataclasses.dataclass
 class Action:
-    """One kind of cleanup, and what came of it. ``moves``: the counters that it frees from."""
+    """One kind of cleanup, and its results. ``moves``: the counters that it should lower."""
 
     name: str
     run: Callable[[], Any]
@@ -66,8 +66,8 @@ class Action:
     came_back: int = 0
     cost_s: float = 0.0
     useless: int = 0  # runs in a row that freed nothing
-    off: str = ""  # why it is not run any more
-    off_at: int = 0  # bytes of the process then
+    off: str = ""  # why it no longer runs
+    off_at: int = 0  # bytes of the process at that time
     last_step: int = 0
     level_after: Optional[int] = None
     last_freed: int = 0
@@ -97,7 +97,7 @@ def _has_device() -> bool:
 
 
 def _actions(model: Any) -> "tuple[List[Action], Dict[str, str]]":
-    """What can be done here, and why the rest cannot."""
+    """Returns the actions that are possible here, and why the others are not."""
     found, missing = [Action("gc", collect_alone, ("heap", "allocated"))], {}
     if model is not None:
         found.append(Action("zero_grad", lambda: model.zero_grad(set_to_none=True), ("heap", "allocated")))
@@ -115,7 +115,7 @@ def _actions(model: Any) -> "tuple[List[Action], Dict[str, str]]":
 
 
 class Cleanup:
-    """Frees memory while training, and says what it brought.
+    """Frees memory while training, and says what that achieved.
 
         cleanup = tidemark.Cleanup(every="auto")
         for batch in loader:
@@ -125,9 +125,9 @@ class Cleanup:
         print(cleanup.table())
 
     ``every``: steps between cleanups, or "auto" for as often as ``budget`` (a share of the time) allows.
-    ``model``: a model or optimizer whose gradients may be freed. Then call ``step()`` only where gradients are not needed
-    any more: after ``optimizer.step()``, not between the parts of an accumulated batch.
-    ``verbose``: a line for every action with what it moved; otherwise only decisions are said. ``out`` gets the lines.
+    ``model``: a model or optimizer whose gradients may be freed. Then call ``step()`` only where gradients are no
+    longer needed: after ``optimizer.step()``, not between the parts of an accumulated batch.
+    ``verbose``: prints a line for every action; otherwise only decisions are printed. ``out`` gets the lines.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Cleanup:
             say(f"tidemark: {text}")
 
     def step(self, n: Optional[int] = None) -> None:
-        """A step is over. Runs what is due; never raises."""
+        """A step has ended. Runs what is due; never raises."""
         with quietly("cleaning up"):
             now = perf_counter()
             self._steps += 1
@@ -174,13 +174,13 @@ class Cleanup:
             self._at = perf_counter()
 
     def run(self) -> Dict[str, int]:
-        """Runs everything that can be done here, now. Bytes that each freed."""
+        """Runs all actions now. Returns the bytes that each freed."""
         with quietly("cleaning up"):
             return {action.name: self._run(action) for action in self.actions}
         return {}
 
     def _due(self) -> Iterator[Action]:
-        """One after the other: each takes its time out of what the next may take, the first try too."""
+        """Yields one action at a time, because each run, also the first, uses up time that the next may not take."""
         if self.every != "auto":
             yield from (a for a in self.actions if self._steps % int(self.every) == 0 and self._on(a))
             return
@@ -233,7 +233,7 @@ class Cleanup:
         self._line(f"[cleanup in step {self._step}] {action.name} took {duration_text(cost)}: {', '.join(parts)}")
 
     def _decide(self, action: Action, after: Reading) -> None:
-        share = 0.0  # of the time, at the interval that was asked for
+        share = 0.0  # share of the time, at the interval that was asked for
         if self.every != "auto" and action.runs >= _TRIES and self._training_s > 0:
             share = action.cost_each_s * self._steps / int(self.every) / self._training_s
         each = duration_text(action.cost_each_s)

@@ -1,9 +1,9 @@
-"""The framework's own counters, beside which the system's are read: flat in the framework, rising in the system.
+"""The framework's own counters. Read beside the system's, they show growth that is flat in the framework.
 
-Per device: ``allocated`` (bytes of tensors), ``reserved`` (what the framework's allocator took from the driver), ``driver``
-(what the driver counts: on CUDA for all processes of the device, on MPS for this one). On the CPU the allocator is the C
-library's: ``in use`` and ``reserved``. A device that the program has not touched is not touched here either. torch is not
-imported for it.
+Per device: ``allocated`` (bytes of tensors), ``reserved`` (what the framework's allocator took from the driver),
+``driver`` (what the driver counts: on CUDA for all processes of the device, on MPS for this one). On the CPU the
+allocator is the C library's: ``in use`` and ``reserved``. A device that the program has not used is not touched, and
+torch is not imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _mps(torch: Any, found: Dict[str, int]) -> None:
 
 
 def counters() -> Dict[str, int]:
-    """Bytes by name, of every device in use."""
+    """Returns bytes by name, for every device in use."""
     found: Dict[str, int] = {}
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -54,7 +54,7 @@ def counters() -> Dict[str, int]:
 
 
 def publish() -> Dict[str, int]:
-    """Reads the counters and leaves them as gauges, for the recording to hold."""
+    """Reads the counters and leaves them as gauges in the recording."""
     found = counters()
     for name, size in found.items():
         _lane.gauge(name, size)

@@ -1,8 +1,7 @@
-"""No fault of this package reaches a training loop: it is caught here, and said once.
+"""No fault of this package reaches a training loop: it is caught here, and reported once.
 
-``quietly`` and ``never_raises`` guard every entry from a callback, an iterator or a hook; what comes with every step has a
-``try`` of its own and ``report_quietly``. KeyboardInterrupt and SystemExit
-pass.
+``quietly`` and ``never_raises`` guard every entry from a callback, an iterator or a hook. Code that runs in every step
+has its own ``try`` and calls ``report_quietly``. KeyboardInterrupt and SystemExit pass.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _renew() -> None:
-    """In a forked child: the lock may have been held by a thread that is not there."""
+    """In a forked child: a thread that no longer exists may have held the lock."""
     global _lock
     _lock = threading.RLock()
 
@@ -38,7 +37,7 @@ def _code_of(handler: Any) -> Any:
 
 
 def from_handler(error: BaseException) -> bool:
-    """Whether a signal handler of the program raised it: then it is meant for the program, wherever it came up."""
+    """True if a signal handler of the program raised the error: then it is meant for the program, wherever it was raised."""
     codes = {_code_of(signal.getsignal(number)) for number in range(1, signal.NSIG)} - {None}
     at = error.__traceback__
     while at is not None:
@@ -49,7 +48,7 @@ def from_handler(error: BaseException) -> bool:
 
 
 def say(line: str) -> None:
-    """One line for a person, on standard error; around a progress bar where there is one."""
+    """Prints one line on standard error, without breaking a progress bar."""
     line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
     try:
         bars = sys.modules.get("tqdm")
@@ -70,14 +69,14 @@ def say_once(line: str) -> None:
 
 
 def report(doing: str, error: BaseException) -> None:
-    """Says what went wrong while doing something; the same thing at the same place only once."""
+    """Says what went wrong while doing something; the same error at the same place only once."""
     at = traceback.extract_tb(error.__traceback__)
     where = f" ({at[-1].filename.rpartition('/')[2]}:{at[-1].lineno})" if at else ""
     say_once(f"{doing} failed and is left out: {type(error).__name__}: {error}{where}")
 
 
 def report_quietly(doing: str, error: BaseException) -> None:
-    """The same, whatever happens. For code that comes with every step and guards itself."""
+    """The same, but never raises. For code that runs in every step and guards itself."""
     with contextlib.suppress(Exception):
         report(doing, error)
 
@@ -91,7 +90,7 @@ def quietly(doing: str) -> Iterator[None]:
 
 
 def never_raises(function: _F) -> _F:
-    """A decorator: what goes wrong is said once, and None returned."""
+    """A decorator: reports an exception once and returns None."""
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:

@@ -1,10 +1,10 @@
 """Autograd graphs that are alive: how many, how many forward passes they hold, and the tensors saved in them.
 
-Most saved tensors are no Python objects, so the collector does not know them; they are found by walking from the
-tensors that are visible along ``grad_fn`` and ``next_functions``. A walk is bounded by nodes and by time.
+Most saved tensors are not Python objects, so the collector does not know them. They are found by walking from visible
+tensors along ``grad_fn`` and ``next_functions``. A walk is bounded by nodes and by time.
 
-Saved tensors that are packed by hooks (activation checkpointing, offloading to the CPU) are not read: to unpack
-one means to compute it again.
+Saved tensors that hooks have packed (activation checkpointing, offloading to the CPU) are not read, because unpacking
+one means computing it again.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import torch
 from ._fault import quietly
 
 _NODES_MOST = 200_000
-_CHANGED_ENOUGH = 3  # tensors in a row, saved under one name by one kind of node, that were changed in place since
+_CHANGED_ENOUGH = 3  # tensors in a row, saved under one name by one kind of node, that were changed in place
 _CHANGED = "modified by an inplace operation"
 
 _hooks_seen = False
 
 
 class Graphs(NamedTuple):
-    roots: int  # graphs that still hold what backward needs and that nothing alive was computed from
-    passes: int  # forward passes in them: how often the median parameter takes part
+    roots: int  # graphs that still hold what backward needs, and from which nothing alive was computed
+    passes: int  # forward passes in them: how often the median parameter is used
     nodes: int
     complete: bool
 
 
 def _watch_for_hooks() -> None:
-    """Old torch cannot tell which saved tensors are packed by hooks. There, once any hooks were in use, none is read."""
+    """Old torch cannot tell which saved tensors hooks have packed. There, once any hook was used, none is read."""
     holder = torch.autograd.graph.saved_tensors_hooks
     enter: Callable[[Any], Any] = holder.__enter__
 
@@ -71,10 +71,10 @@ def _packed(raw: Any) -> bool:
 
 
 def _saved_by(node: Any, changed: Dict[Tuple[type, str], int]) -> Iterator[Any]:
-    """Tensors that a node keeps. Raises RuntimeError when backward has freed them.
+    """Yields the tensors that a node keeps. Raises RuntimeError if backward has freed them.
 
-    A tensor that was changed in place since (a weight, by the optimizer) cannot be read, and torch takes up to half a
-    millisecond to say so; ``changed`` counts how often it did, and after a few times it is not asked any more.
+    A tensor that was changed in place after it was saved (a weight, by the optimizer) cannot be read, and torch takes
+    up to half a millisecond to say so. ``changed`` counts these failures; after a few, the tensor is not read any more.
     """
     for raw_name, name in _names_of(node):
         times = changed.get((type(node), name), 0)
@@ -98,18 +98,18 @@ def _saved_by(node: Any, changed: Dict[Tuple[type, str], int]) -> Iterator[Any]:
 
 
 class Walk:
-    """A walk over the graphs of several roots, each node once. Holds the nodes, so that their ids stay theirs."""
+    """A walk over the graphs of several roots that visits each node once. Keeps the nodes alive, so that ids stay unique."""
 
     def __init__(self, seconds: float) -> None:
         self.complete = True
-        self._deadline = thread_time() + seconds  # of the processor: a busy machine must not cut it short
-        self.size = 0  # of what was seen, before the next edge
-        self._seen: Dict[Any, int] = {}  # node: the number of the root from which it was met first
+        self._deadline = thread_time() + seconds  # processor time: a busy machine must not cut the walk short
+        self.size = 0  # number of nodes seen before the next edge
+        self._seen: Dict[Any, int] = {}  # node: number of the root from which it was first met
         self._reached: Set[Any] = set()
         self._roots: List[Any] = []
-        self._alive: List[bool] = []  # by number of root: whether it leads to a saved tensor
+        self._alive: List[bool] = []  # by number of root: True if it leads to a saved tensor
         self._changed: Dict[Tuple[type, str], int] = {}
-        self._uses: Dict[Any, int] = {}  # of the node that stands for a parameter: edges into it
+        self._uses: Dict[Any, int] = {}  # by the node that stands for a parameter: number of edges into it
 
     def _stop(self) -> bool:
         if len(self._seen) < _NODES_MOST and thread_time() < self._deadline:
@@ -133,7 +133,7 @@ class Walk:
             self.size = len(self._seen)
 
     def root(self, start: Any, saved: Optional[Callable[[Any], None]]) -> None:
-        """Walks from one node; ``saved`` gets each tensor that is kept, or None leaves them unread."""
+        """Walks from one node. ``saved`` is called with each saved tensor; None: saved tensors are not read."""
         if start in self._seen or self._stop():
             return
         number = len(self._roots)
@@ -156,7 +156,7 @@ class Walk:
                     for tensor in _saved_by(node, self._changed):
                         self._alive[number] = True
                         saved(tensor)
-                except RuntimeError:  # freed, by a backward that went through all that is behind it
+                except RuntimeError:  # freed by a backward, which has then gone through everything behind this node
                     if not self._alive[number]:
                         return
             self._follow(node, number, left, uses)
@@ -176,9 +176,9 @@ class GraphCounter:
             train()
         print(graphs.most, "forward passes were alive at once, in step", graphs.most_at)
 
-    ``passes`` is how often the median parameter takes part in what one backward goes through: 1 in a plain loop, 50
-    when 50 losses were summed first. Counting takes about a microsecond per node of the graph; with ``share`` set it
-    is skipped as often as keeps it below that share of the time.
+    ``passes`` is how often the median parameter is used in what one backward goes through: 1 in a plain loop, 50 if 50
+    losses were summed first. Counting takes about a microsecond per node of the graph. If ``share`` is set, backwards
+    are skipped so that counting stays below that share of the time.
     """
 
     def __init__(self, share: float = 0.0, seconds: float = 0.5) -> None:
@@ -187,8 +187,8 @@ class GraphCounter:
         self.most_at = 0
         self.calls = 0
         self.counted = 0
-        self.step = 0  # set by whoever knows it, to say when
-        self.cost_s = 0.0  # of the processor
+        self.step = 0  # set by the caller, to say when
+        self.cost_s = 0.0  # processor time
         self._share = share
         self._seconds = seconds
         self._due = 0.0
@@ -228,7 +228,7 @@ class GraphCounter:
         return self
 
     def stop(self) -> None:
-        """Takes the counter out again; when somebody else wrapped backward since, it only stops counting."""
+        """Removes the counter. If somebody else has wrapped backward since, it only stops counting."""
         if self._before is not None and torch.autograd.backward is self._ours:
             torch.autograd.backward = self._before
         self._before = None
@@ -241,7 +241,7 @@ class GraphCounter:
 
 
 def walk_roots(nodes: Iterable[Any], seconds: float, saved: Callable[[Any, int], None]) -> Graphs:
-    """Walks from each node; ``saved(tensor, number of the root)``."""
+    """Walks from each node and calls ``saved(tensor, number of the root)``."""
     walk = Walk(seconds)
     for number, node in enumerate(nodes):
         walk.root(node, functools.partial(_with_number, saved, number))
@@ -249,7 +249,7 @@ def walk_roots(nodes: Iterable[Any], seconds: float, saved: Callable[[Any, int],
 
 
 def nodes_behind(starts: Iterable[Any], seconds: float) -> List[int]:
-    """How many nodes are first met from each start, without those that stand for parameters. No saved tensor is read."""
+    """Returns how many nodes are first met from each start, without those of parameters. Reads no saved tensor."""
     walk, counts = Walk(seconds), []
     for start in starts:
         before = walk.size

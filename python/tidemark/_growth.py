@@ -1,11 +1,11 @@
 """What grew between two censuses, and the words for it.
 
-Groups are first put together over their shapes: sequences of changing length leave one tensor of each shape, and
-"+1 tensor of (8, *, 50257) per step" is the finding, not fifty groups of one. Groups of the same holder, kind, dtype, device
-and number of dimensions count as one; a dimension that differs is written as a star.
+Groups are first merged over their shapes. Sequences of changing length leave one tensor of each shape, and "+1 tensor
+of (8, *, 50257) per step" is the finding, not fifty groups of one. Groups of the same holder, kind, dtype, device and
+number of dimensions count as one; a dimension that differs is written as a star.
 
-Two censuses differ in a healthy run as well: the variable of a batch has a value in one and not in the other. A
-difference is called growth (``lasting``) when it went on from census to census.
+Two censuses differ in a healthy run as well: the variable of a batch has a value in one and not in the other. So a
+difference counts as growth (``lasting``) only if it went on from census to census.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._units import change_text
 if TYPE_CHECKING:
     from ._census import Census, Key
 
-_STEPS_PER_TENSOR_MOST = 20  # between two censuses alone: what becomes more more slowly may be anything
+_STEPS_PER_TENSOR_MOST = 20  # with only two censuses: anything that grows more slowly may be chance
 _BY_GRAPHS = ("autograd graph", "unknown")
 _OWNED = ("parameter", "buffer", "gradient", "optimizer state")
 
@@ -38,13 +38,13 @@ def shape_text(shape: "Tuple[Any, ...]") -> str:
 
 
 def tensor_words(key: "Key") -> str:
-    """(8, 174, 50257) float32 cuda:0, with grad"""
+    """Words like: (8, 174, 50257) float32 cuda:0, with grad"""
     grad = ", with grad" if key.requires_grad and key.kind not in _OWNED else ""
     return f"{shape_text(key.shape)} {dtype_text(key.dtype)} {key.device}{grad}"
 
 
 def slices(shape: "Tuple[Any, ...]", dtype: Any, count: int, size: int) -> bool:
-    """Whether tensors keep more than twice the bytes that they show: views of storages that nothing else uses."""
+    """True if tensors keep more than twice the bytes that they show: they are views of storages that nothing else uses."""
     if count <= 0 or "*" in shape:
         return False
     try:
@@ -62,7 +62,7 @@ def _rate_text(count: int, steps: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """Tensors that became more (``count`` > 0) or larger (``count`` 0) over ``steps`` steps, or an unknown number of them."""
+    """Tensors that became more (``count`` > 0) or larger (``count`` 0) over ``steps`` steps. ``steps`` is None if unknown."""
 
     count: int
     bytes: int
@@ -147,9 +147,9 @@ def _totals(census: "Census") -> Dict[_Family, int]:
 
 
 def _went_on(sizes: List[int], halfway: int, more: bool) -> bool:
-    """Whether bytes at one census after the other never fell, and rose more than once, in the second half too.
+    """True if the bytes never fell from census to census, rose at least twice, and rose in the second half.
 
-    Tensors that did not become more but larger (batches of changing length) must have become so each time, three times.
+    Tensors that became larger but not more (batches of changing length) must have grown each time, at least thrice.
     """
     changes = [after - before for before, after in zip(sizes, sizes[1:])]
     rises = sum(change > 0 for change in changes)
@@ -159,10 +159,10 @@ def _went_on(sizes: List[int], halfway: int, more: bool) -> bool:
 
 
 def lasting(censuses: "Sequence[Census]", least_bytes: int) -> List[Growth]:
-    """What grew from the first census to the last and kept growing between them, the most bytes first.
+    """Returns what grew from the first census to the last and kept growing between them, the most bytes first.
 
-    A census that was cut short is left out: of tensors that graphs keep, or that nothing was found to hold, when not every graph was
-    looked at; of all when holders were not looked for to the end.
+    Censuses that were cut short are left out: if not every graph was visited, for tensors that graphs keep or that have
+    no known holder; if the search for holders was cut short, for all tensors.
     """
     held = _lasting([each for each in censuses if each.holders_complete], least_bytes)
     kept = _lasting([each for each in censuses if each.complete], least_bytes)
@@ -171,7 +171,7 @@ def lasting(censuses: "Sequence[Census]", least_bytes: int) -> List[Growth]:
 
 
 def _lasting(whole: "Sequence[Census]", least_bytes: int) -> List[Growth]:
-    """Two censuses show no more than a difference: that counts as growth when it is many tensors, one at least in every 20 steps."""
+    """Two censuses show only a difference. It counts as growth if it is many tensors: at least one in every 20 steps."""
     if len(whole) < 2:
         return []
     found = between(whole[0], whole[-1], least_bytes)

@@ -1,6 +1,6 @@
-"""What the C library's allocator holds: bytes in use, bytes taken from the system, and giving back what is free.
+"""What the C library's allocator holds: bytes in use and bytes taken from the system; and returning free memory.
 
-Without glibc (or before 2.33) there are no numbers, and nothing to trim.
+Without glibc, or before 2.33, there are no numbers. Without glibc there is nothing to trim.
 """
 
 from __future__ import annotations

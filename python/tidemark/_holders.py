@@ -1,17 +1,17 @@
 """Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
 
-The search goes forward, from where a program's names are: the locals of its frames in every thread, and the globals
-of its modules, classes among them; when something is still not found, the loaders that a ``for`` loop holds without a name, and then the frames
-of libraries. So a holder is the program's line wherever there is one. From there it follows lists, dicts, attributes,
-closures and generators, breadth first, so that the shortest way to a tensor is the one that is named. It is bounded in
-time: a data set of a million dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
-which no variable of the program leads, or the variables of a generator that a ``for`` loop alone has.
+The search goes forward from the program's names: the locals of its frames in every thread, and the globals of its
+modules, its classes among them. If something is still not found, it tries the loaders that a ``for`` loop holds without a name, and then the
+frames of libraries. So a holder is a line of the program wherever there is one. The search follows lists, dicts,
+attributes, closures and generators, breadth first, so that the shortest way to a tensor is named. Its time is bounded:
+a data set of a million dicts must not stop a training loop. A tensor that is not reached has no holder here: one in a
+cache inside an installed package, say, or in a variable of a generator that only a ``for`` loop holds.
 
-No code of the program runs: what its classes define (``__getattr__``, ``__class__``, ``__len__``, ``items``) is never asked,
-since it may be slow, raise, or load a data set. Objects are read by the methods of the built-in types alone.
+No code of the program runs. What its classes define (``__getattr__``, ``__class__``, ``__len__``, ``items``) is never
+called, because it may be slow, raise, or load a data set. Objects are read only by the methods of the built-in types.
 
-Frames: reading ``f_locals`` of a running function leaves a copy of its variables in the frame (before Python 3.13),
-which would keep this step's tensors alive into the next; the copy is emptied again.
+Before Python 3.13, reading ``f_locals`` of a running function leaves a copy of its variables in the frame, which would
+keep this step's tensors alive into the next. So that copy is emptied again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTu
 from ._fault import from_handler
 
 _DEPTH_MOST = 10
-_LONG = 200_000  # of a longer sequence only both ends are looked at
+_LONG = 200_000  # only both ends of a longer sequence are visited
 _KEYS_NAMED_MOST = 16  # a dict with more keys than this is a table, and its keys are not names
 _OPTIMIZED = 0x1  # co_flags of a function: its f_locals is a copy
 
@@ -50,10 +50,10 @@ _PASSED_OVER = (
     staticmethod,
     classmethod,
 )
-# Types with attributes by name and more inside, such as the cache of functools.lru_cache.
+# Types that have named attributes and more inside, such as the cache of functools.lru_cache.
 _WRITTEN_IN_C = frozenset(("builtins", "functools", "itertools", "weakref"))
 _SEQUENCES = (list, tuple, set, frozenset, collections.deque)
-_INSIDE = "(inside)"  # referred to under no name
+_INSIDE = "(inside)"  # an object that is referred to without a name
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -63,12 +63,12 @@ class Place(NamedTuple):
     above: Optional["Place"]
     label: str
     kind: str  # of the object found here
-    where: Union[str, types.CodeType]  # of a name: a file, or the code that gives it a value
+    where: Union[str, types.CodeType]  # for a name: a file, or the code that gives it a value
     depth: int
-    inside: int = 0  # id() of what the object was found in
+    inside: int = 0  # id() of the object that it was found in
 
 
-# Of a class, whatever its metaclass defines.
+# Read a class without running code of its metaclass.
 _bases_of: Callable[[type], Tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _vars_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
@@ -80,7 +80,7 @@ def _kind_of(kind: type) -> str:
 
 
 def attributes_of(value: Any) -> Optional[Dict[Any, Any]]:
-    """The ``__dict__`` that Python itself gave to an object; None without one, or with one that the program defines."""
+    """Returns the ``__dict__`` that Python itself gave to an object. None if it has none, or one that the program defines."""
     for base in _bases_of(type(value)):
         found = _vars_of(base).get("__dict__")
         if found is not None:
@@ -93,7 +93,7 @@ def attributes_of(value: Any) -> Optional[Dict[Any, Any]]:
 
 @functools.lru_cache(maxsize=1024)
 def _first_line(code: types.CodeType, name: str) -> int:
-    """Where a function first gives this name a value: stable while the function runs, unlike its current line."""
+    """Returns the line where a function first sets this name: unlike its current line, it stays the same while it runs."""
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         starts = instruction.starts_line
@@ -101,7 +101,7 @@ def _first_line(code: types.CodeType, name: str) -> int:
             line = instruction.line_number or line  # type: ignore[attr-defined,unused-ignore]
         elif starts is not None:
             line = int(starts)
-        # Two stores may be one instruction, whose argument is a pair of names.
+        # One instruction may make two stores; its argument is then a pair of names.
         stored = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
         if instruction.opname.startswith("STORE_") and name in stored:
             return line
@@ -112,16 +112,16 @@ _NOT_THE_PROGRAM = ("<frozen", "<eval_with_key", sysconfig.get_path("stdlib"), _
 _INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 
 
-_libraries: Dict[str, int] = {}  # modules that are none of the program's: name and id
+_libraries: Dict[str, int] = {}  # modules that do not belong to the program: name and id
 
 
 def _is_library(path: str) -> bool:
-    """Whether a file belongs to Python or to an installed package rather than to the program."""
+    """True if a file belongs to Python or to an installed package, not to the program."""
     return path.startswith(_NOT_THE_PROGRAM) or _INSTALLED[0] in path or _INSTALLED[1] in path
 
 
 def _empty_copy(frame: types.FrameType, names: Any) -> None:
-    """Empties what f_locals left in a function's frame. Not under a debugger: Python writes the copy back behind it."""
+    """Empties the copy that f_locals left in a function's frame. Not under a debugger, because Python writes the copy back."""
     traced = frame.f_trace is not None or sys.gettrace() is not None or sys.getprofile() is not None
     if frame.f_code.co_flags & _OPTIMIZED and isinstance(names, dict) and not traced:
         names.clear()
@@ -137,8 +137,8 @@ def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
 
 
 def _frames(most: int = 400) -> Tuple[List[types.FrameType], List[types.FrameType]]:
-    """The program's own and those of libraries, of all threads; this package's are left out. The outermost come first, because
-    their names last: of two ways to a tensor that are equally long, the name that is there in every step is found."""
+    """Returns the frames of the program and those of libraries, for all threads, without this package's. Outermost
+    first, because their names last: of two equally long ways to a tensor, the name that exists in every step is found."""
     found: List[types.FrameType] = []
     of_libraries: List[types.FrameType] = []
     at: Optional[types.FrameType] = None
@@ -149,7 +149,7 @@ def _frames(most: int = 400) -> Tuple[List[types.FrameType], List[types.FrameTyp
             if not path.startswith(_HERE):
                 (of_libraries if _is_library(path) else found).append(at)
             at = at.f_back
-    # Of this thread the innermost is this very frame. Held by its own variable it would stay, and the whole census with it.
+    # In this thread the innermost frame is this one. Its own variable would keep it alive, with the whole census.
     del at
     return found[::-1], of_libraries[::-1]
 
@@ -162,14 +162,14 @@ def _own_path(name: str, names: Dict[Any, Any]) -> Optional[str]:
 
 
 def _is_own_class(value: type) -> bool:
-    """Whether the program defines this class. Those of libraries are passed over: there are thousands."""
+    """True if the program defines this class. Those of libraries are passed over: there are thousands."""
     name = _vars_of(value).get("__module__")
     module = sys.modules.get(name) if type(name) is str else None
     return module is not None and _own_path(name, attributes_of(module) or {}) is not None
 
 
 def _global_places() -> Iterator[Tuple[Any, Place]]:
-    # A framework has some thousands of modules, nearly all of which were looked at by the census before.
+    # A framework has some thousands of modules. The previous census has seen nearly all of them.
     modules = dict(sys.modules)
     ids = dict(zip(modules, map(id, modules.values())))
     unknown = dict(ids.items() - _libraries.items())
@@ -186,7 +186,7 @@ def _global_places() -> Iterator[Tuple[Any, Place]]:
 
 
 def _iterator_places(iterators: Iterable[Any]) -> Iterator[Tuple[Any, Place]]:
-    """Loaders and their iterators: a loop has them on its stack, where no name leads."""
+    """Loaders and their iterators: a ``for`` loop holds them on its stack, where no name leads."""
     for each in iterators:
         yield each, Place(None, "iter(loader)", _name_of(type(each)), "a for loop", 0)
 
@@ -219,7 +219,7 @@ def _of_function(value: Any) -> Iterator[Tuple[Any, str]]:
 
 
 def _of_object(value: Any) -> Iterator[Tuple[Any, str]]:
-    """Attributes by name where there is a ``__dict__``; whatever else the object refers to without one."""
+    """Yields attributes by name if there is a ``__dict__``; otherwise whatever the object refers to."""
     kind, attributes = type(value), attributes_of(value)
     if attributes is not None:
         for name, each in list(attributes.items()):
@@ -271,14 +271,14 @@ def _children(value: Any) -> Iterator[Tuple[Any, str]]:
 
 
 class Holder(NamedTuple):
-    """Who holds a tensor, for a person. ``str()`` gives ``list `losses` in train.py:88 train()``."""
+    """Who holds a tensor, in words for a person. ``str()`` gives ``list `losses` in train.py:88 train()``."""
 
     kind: str  # of the outermost thing that has a name
     name: str
     path: str
-    line: int  # where it is first given a value; 0: not known
-    function: str  # "" outside of functions
-    inside: int  # id() of what holds the tensor itself, under whatever name; 0: a variable does
+    line: int  # where it first gets a value; 0: unknown
+    function: str  # "" outside functions
+    inside: int  # id() of the object that holds the tensor directly, under any name; 0: a variable does
 
     def __str__(self) -> str:
         line = f":{self.line}" if self.line else ""
@@ -294,7 +294,7 @@ def holder_of(place: Place) -> Holder:
             labels.append(at.label)
         at = at.above
     labels.reverse()
-    while labels and labels[-1] == "[*]":  # "in list `losses`" says that it is one of its elements
+    while labels and labels[-1] == "[*]":  # "list `losses`" already says that it is one of the elements
         labels.pop()
     kind = "variable" if place.above is None else at.kind
     where, name = at.where, f"{at.label}{''.join(labels)}"
@@ -305,7 +305,7 @@ def holder_of(place: Place) -> Holder:
 
 
 class Search:
-    """One search. ``find`` names the holders of tensors by id; ``complete`` says whether its seconds of the processor sufficed."""
+    """One search. ``find`` gives the holders of tensors by id. ``complete`` is False if its processor time did not suffice."""
 
     def __init__(self, tensor_types: "set[type]", seconds: float) -> None:
         self.complete = True
@@ -313,7 +313,7 @@ class Search:
         self._deadline = thread_time() + seconds
         self._queue: Deque[Tuple[Any, Place]] = collections.deque()
         self._seen: Set[int] = set()
-        self._wanted: Optional[Set[int]] = set()  # None: every tensor is
+        self._wanted: Optional[Set[int]] = set()  # None: all tensors are wanted
         self._reached: List[Any] = []
         self.places: Dict[int, Place] = {}  # of tensors by their id()
 
@@ -339,7 +339,7 @@ class Search:
             return
         if issubclass(kind, type) and not _is_own_class(value):
             return
-        # Dicts and tuples of mere numbers and strings are not tracked by the collector.
+        # The collector does not track dicts and tuples of plain numbers and strings.
         if not gc.is_tracked(value) and kind is not types.FunctionType:
             return
         self._seen.add(id(value))
@@ -378,7 +378,7 @@ class Search:
             kind = type(each)
             if kind in _ATOMS:
                 continue
-            if place is above or place.label != label:  # the elements of a list share one
+            if place is above or place.label != label:  # the elements of a list share one place
                 place = Place(above, label, _kind_of(kind), "", above.depth + 1, id(value))
             if kind in tensor_types:
                 self._take(each, place)
@@ -393,7 +393,7 @@ class Search:
         self._spread()
 
     def find(self, wanted: Set[int], iterators: Iterable[Any] = ()) -> Dict[int, Place]:
-        """Places of the tensors whose ids are wanted. ``iterators``: where to look when names do not lead to all of them."""
+        """Returns the places of the tensors with these ids. ``iterators``: where to search if names lead to too few."""
         self._wanted = wanted
         if not wanted:
             return self.places
@@ -401,7 +401,7 @@ class Search:
         return self.places
 
     def reach(self) -> List[Any]:
-        """Every tensor that a name of the program leads to, each once."""
+        """Returns every tensor that a name of the program leads to, each once."""
         self._wanted = None
         self._search(())
         reached, self._reached = self._reached, []

@@ -1,14 +1,14 @@
 """The writing end of the channel: the layout and protocol of src/channel/lane.h, in Python.
 
-A process that is tracked finds the channel's directory in TIDEMARK_CHANNEL and makes one file in it, its lane,
-"marks-PID-START-py" (the library for C makes one without the suffix, so that both can speak in one process).
+A tracked process finds the channel's directory in TIDEMARK_CHANNEL and makes one file in it, its lane,
+"marks-PID-START-py" (the C library makes one without the suffix, so that both can write in one process).
 
-The numbers below are the layout. A slot is written in one piece, with its sequence 0, and the sequence after it; a
-lock keeps threads apart. The lock is reentrant, because a signal handler or a finalizer may run between any two calls
-and leave a mark of its own, and the head is written from the count as it is at that moment, because such a mark has
-moved it on. A child that is forked gets a new lock.
+The numbers below are the layout. A slot is written in one piece with sequence 0, and its sequence after that; a lock
+keeps threads apart. The lock is reentrant, because a signal handler or a finalizer may run between any two calls and
+leave a mark of its own. For the same reason the head is written from the current count, which such a mark has
+increased. A forked child gets a new lock.
 
-The head is written through a view of one number, which is one store: struct.pack_into puts zeros first, and a reader
+The head is written through a view of one number, which is one store. struct.pack_into writes zeros first, and a reader
 that sees the head go back gives up the lane.
 """
 
@@ -30,7 +30,7 @@ _SLOT_BYTES = 128
 _HEAD_BYTES = 128
 _LANE_BYTES = _HEAD_BYTES + _SLOTS * _SLOT_BYTES
 _NAME_MOST = 95
-_HEAD_AT = 24  # of the number of slots taken
+_HEAD_AT = 24  # where the number of slots taken is
 
 _STEP, _EPOCH, _PHASE_BEGIN, _PHASE_END, _ITEMS, _GAUGE = range(1, 7)
 
@@ -38,12 +38,12 @@ _put_number = struct.Struct("=Q").pack_into
 _put_bare = struct.Struct("=QqqIIc").pack_into  # sequence, t_ns, number, kind, tid, the NUL of an empty name
 _put_named = struct.Struct("=QqqII96s").pack_into
 
-# What a number or a name of the wrong kind raises: a program that trains untracked must train tracked.
+# What a number or a name of the wrong type raises. A program that trains untracked must train tracked too.
 _NOT_A_MARK = (TypeError, ValueError, OverflowError, AttributeError, struct.error)
 
 
 class _Lane:
-    """Where this process stands. ``state`` is None before the first call, False without a tracker, else the map."""
+    """The state of this process. ``state`` is None before the first call, False without a tracker, otherwise the map."""
 
     __slots__ = ("state", "taken", "head", "lock")
 
@@ -67,8 +67,8 @@ def _reopen_lane(directory: int, name: str) -> int:
 
 
 def _has_room(directory: int, size: int) -> bool:
-    """src/channel/file.h: with a spare place beside it, three quarters of a file system must stay free; otherwise no more than
-    a quarter of what is free is taken."""
+    """As src/channel/file.h: with a spare place beside it, three quarters of a file system must stay free; otherwise at
+    most a quarter of what is free is taken."""
     about = os.fstatvfs(directory)
     free = about.f_bavail * about.f_frsize
     try:
@@ -79,7 +79,7 @@ def _has_room(directory: int, size: int) -> bool:
 
 
 def _create_lane(directory: int, name: str) -> int:
-    """A descriptor of the lane with all its blocks allocated, so that writing to the map cannot fail."""
+    """Returns a descriptor of a new lane with all blocks allocated, so that writing to the map cannot fail."""
     fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
     try:
         os.fchmod(fd, 0o600)
@@ -94,7 +94,7 @@ def _create_lane(directory: int, name: str) -> int:
 
 
 def _open_lane(places: list[int], name: str) -> int:
-    """The lane that this process made before it called exec, or a new one where there is room."""
+    """Opens the lane that this process made before it called exec, or makes one where there is room."""
     roomy = [place for place in places if _has_room(place, _LANE_BYTES)]
     for attempt, there in ((_reopen_lane, places), (_create_lane, roomy)):
         for place in there:
@@ -128,10 +128,10 @@ def _make() -> mmap.mmap:
         if not stat.S_ISREG(found.st_mode) or found.st_size != _LANE_BYTES or found.st_blocks * 512 < _LANE_BYTES:
             raise OSError("not a lane")
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # for as long as it is mapped: this lane is in use
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held while it is mapped: this lane is in use
         except OSError:
             pass
-        # All pages at once: pages that come one by one would look like a program that grows.
+        # All pages at once: pages that are mapped one by one would look like a program that grows.
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
         memory = mmap.mmap(fd, _LANE_BYTES, flags, mmap.PROT_READ | mmap.PROT_WRITE)
     finally:
@@ -148,7 +148,7 @@ def _make() -> mmap.mmap:
 
 
 def _attach() -> Any:
-    """The map, or False; called with state None."""
+    """Returns the map, or False. Called when state is None."""
     if "TIDEMARK_CHANNEL" not in os.environ:
         _lane.state = False
         return False
@@ -162,7 +162,7 @@ def _attach() -> Any:
 
 
 def _forget() -> None:
-    """In a forked child: the parent's lane is not ours. A process without a tracker has children without one."""
+    """In a forked child: the parent's lane is not ours. The child of a process without a tracker has none either."""
     if _lane.state is not False:
         _lane.state = None
         _lane.head = None
@@ -222,17 +222,17 @@ def epoch(n: int) -> None:
 
 
 def phase_begin(name: str) -> None:
-    """A stretch of time with this name begins; phases may nest and overlap."""
+    """A phase with this name begins. Phases may nest and overlap."""
     _named(_PHASE_BEGIN, 0, name)
 
 
 def phase_end(name: str) -> None:
-    """The latest open stretch of time with this name ends."""
+    """The latest open phase with this name ends."""
     _named(_PHASE_END, 0, name)
 
 
 def items(seen: int) -> None:
-    """Items (images, sequences, games) seen so far, in all."""
+    """The number of items (images, sequences, games) seen so far."""
     _bare(_ITEMS, seen)
 
 
@@ -242,7 +242,7 @@ def gauge(name: str, bytes: int) -> None:
 
 
 def tracked() -> bool:
-    """Whether a tracker is listening."""
+    """True if a tracker is listening."""
     memory = _lane.state
     if memory is None:
         memory = _attach()

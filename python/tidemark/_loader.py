@@ -1,8 +1,8 @@
 """``watch(loader)``: a loader that leaves marks while it is iterated, and whose worker processes do too.
 
-The parent marks steps, epochs and items as it takes batches. A worker process of a torch DataLoader counts the items that
-it has fetched, in its own lane, so that memory which grows in a worker has a number of items beside it. For that the
-loader's ``collate_fn`` is wrapped, in place; the wrapper can be pickled wherever the function can, so that workers may be
+The parent marks steps, epochs and items as it takes batches. Each worker process of a torch DataLoader counts the items
+that it has fetched, in its own lane, so that memory growth in a worker can be compared with its items. For that the
+loader's ``collate_fn`` is wrapped, in place. The wrapper can be pickled wherever the function can, so workers may be
 forked or spawned.
 """
 
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class CountingCollate:
-    """A collate function that counts its items where it runs in a worker process, and feeds a meter where it does not."""
+    """A collate function that counts its items in a worker process, and feeds a padding meter in the main process."""
 
     def __init__(self, collate: Callable[[Any], Any], padding: Any = None) -> None:
         self.collate = collate
@@ -46,14 +46,14 @@ class CountingCollate:
         return batch
 
     def __getstate__(self) -> Any:
-        return {**self.__dict__, "padding": None}  # of no use in another process
+        return {**self.__dict__, "padding": None}  # useless in another process
 
 
 def instrument(loader: Any, padding: Any = None) -> None:
-    """Lets the workers of a torch DataLoader count their items. Once; other loaders are left alone."""
+    """Makes the workers of a torch DataLoader count their items. Does it once; other loaders are left alone."""
     with quietly("watching a loader's workers"):
         torch: Any = sys.modules.get("torch.utils.data")
-        loader = getattr(loader, "base_dataloader", loader)  # accelerate puts its own around the real one
+        loader = getattr(loader, "base_dataloader", loader)  # accelerate wraps the real loader
         if torch is None or not isinstance(loader, torch.DataLoader):
             return
         if isinstance(loader.collate_fn, CountingCollate):
@@ -63,7 +63,7 @@ def instrument(loader: Any, padding: Any = None) -> None:
 
 
 def size_of(batch: Any) -> int:
-    """How many items a batch holds: the first dimension of its first tensor, or its length."""
+    """Returns how many items a batch holds: the first dimension of its first tensor, or its length."""
     if isinstance(batch, Mapping):
         batch = next(iter(batch.values()), ())
     if isinstance(batch, (list, tuple)) and batch and hasattr(batch[0], "shape"):
@@ -75,7 +75,7 @@ def size_of(batch: Any) -> int:
 
 
 def items_in(loader: Any) -> Optional[int]:
-    """Items in one pass over a loader; None where it cannot tell."""
+    """Returns the number of items in one pass over a loader, or None if it is unknown."""
     try:
         return len(loader.dataset)
     except (AttributeError, TypeError, NotImplementedError):
@@ -92,13 +92,13 @@ class _Progress:
     items: int = 0
 
 
-# Of loaders that were watched with a log of their own: one that is watched again in each epoch goes on where it was.
+# For loaders that have their own log: a loader that is watched again in each epoch continues where it was.
 _progress: "weakref.WeakKeyDictionary[Any, _Progress]" = weakref.WeakKeyDictionary()
 
 
 def _progress_of(loader: Any, every: int) -> _Progress:
     found = None
-    with contextlib.suppress(TypeError):  # a list, say, has no weak references, and is another one each time
+    with contextlib.suppress(TypeError):  # a list, for example, has no weak references, and is new each time
         found = _progress.get(loader)
     if found is None or found.log is None or found.log.closed or found.log.pid != os.getpid():
         found = _Progress(TrainingLog(every=every, items=items_in(loader)))
@@ -110,7 +110,7 @@ def _progress_of(loader: Any, every: int) -> _Progress:
 
 
 class Watched(Generic[_T]):
-    """A loader under watch; everything but iterating is the loader's own."""
+    """A watched loader. Everything but iteration is passed to the loader."""
 
     def __init__(self, loader: Iterable[_T], progress: _Progress, phase: Optional[str], padding: Any) -> None:
         self._loader = loader
@@ -163,7 +163,7 @@ class Watched(Generic[_T]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_loader":  # a copy that is not filled yet
+        if name == "_loader":  # a copy that is not initialized yet
             raise AttributeError(name)
         return getattr(self._loader, name)
 
@@ -179,8 +179,9 @@ def watch(
     """The same loader, watched: ``for batch in tidemark.watch(loader):``.
 
     Each pass is an epoch and each batch a step, with a line every ``every`` steps, one per epoch, and a summary at the
-    end; ``every=0`` only marks. A loader that is watched again, in each epoch say, goes on with its counts and its log. ``phase``: passes over this loader are phases of that name instead, as validation is.
-    ``log``: the TrainingLog that speaks, to share one between loaders. ``padding``: a PaddingMeter to feed.
+    end; ``every=0`` only marks. A loader that is watched again continues its counts and its log. ``phase``: passes over
+    this loader are phases of that name instead, for validation. ``log``: a TrainingLog that loaders may share.
+    ``padding``: a PaddingMeter to feed.
     """
     progress = _Progress(log)
     with quietly("watching a loader"):

@@ -1,8 +1,8 @@
 """What the system counts for this process and for everything that it started.
 
 RSS of one process is cheap (microseconds). The tree is summed by PSS, so that pages which forked workers share with
-their parent are counted once; that costs milliseconds, and callers decide how often. Where PSS cannot be read, RSS less
-shared pages stands in for it.
+their parent are counted once. That costs milliseconds, so callers decide how often. Where PSS cannot be read, RSS minus
+shared pages is used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import List, NamedTuple, Optional
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MEMBERS_MOST = 4096
-_statm: Optional[int] = None  # of this process, kept open: to open it costs more than to read it, in every step
+_statm: Optional[int] = None  # of this process, kept open because opening it in every step would cost more than reading it
 
 
 class Tree(NamedTuple):
@@ -21,7 +21,7 @@ class Tree(NamedTuple):
 
 
 def _forget() -> None:
-    """In a forked child: what is open is its parent's. Not closed here, where the number may have become another file's."""
+    """In a forked child: the open file is the parent's. It is not closed, because the number may belong to another file now."""
     global _statm
     _statm = None
 
@@ -39,7 +39,7 @@ def process_bytes() -> int:
     if _statm is not None:
         try:
             return _resident(_statm)
-        except (OSError, ValueError, IndexError):  # by a program that closes all files
+        except (OSError, ValueError, IndexError):  # the program may have closed all files
             _statm = None
     try:
         _statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -66,7 +66,7 @@ def _children_of(pid: int) -> List[int]:
 def members() -> List[int]:
     """This process and its descendants."""
     found = [os.getpid()]
-    for pid in found:  # grows while it is walked
+    for pid in found:  # grows during the loop
         if len(found) < _MEMBERS_MOST:
             found += _children_of(pid)
     return found
@@ -89,7 +89,7 @@ def _pss_of(pid: int) -> int:
 
 
 def tree_bytes() -> Tree:
-    """PSS of this process and its descendants; alone, its RSS."""
+    """PSS of this process and its descendants; without descendants, its RSS."""
     pids = members()
     if len(pids) == 1:
         return Tree(process_bytes(), 1)

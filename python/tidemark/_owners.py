@@ -1,7 +1,7 @@
 """Which tensors belong to a model or an optimizer: parameters, buffers, gradients, optimizer state.
 
-Answers are by ``id()``, good only while the caller holds the tensors. Modules and optimizers that are half built,
-or whose attributes were replaced, are passed over.
+Answers are by ``id()``, so they are valid only while the caller holds the tensors. Modules and optimizers that are half
+built, or whose attributes were replaced, are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Owner = Tuple[str, str]  # one of the kinds above, and the words for a person
 
 def _claim_module(module: Any, owners: Dict[int, Owner]) -> None:
     name = type(module).__name__
-    attributes = attributes_of(module) or {}  # what a module lacks, its __getattr__ would be asked for
+    attributes = attributes_of(module) or {}  # its __getattr__ must not be called for a missing attribute
     for parameter in attributes["_parameters"].values():
         if parameter is not None:
             owners.setdefault(id(parameter), (PARAMETER, f"parameter of {name}"))
@@ -55,13 +55,13 @@ def _claim_optimizer(optimizer: Any, owners: Dict[int, Owner]) -> None:
             continue
         for key, value in state.items():
             _claim_state(value, (STATE, f"state `{key}` of {name}"), owners)
-    for group in optimizer.param_groups:  # parameters of no module: tensors that are trained by themselves
+    for group in optimizer.param_groups:  # parameters of no module: tensors that are trained directly
         for parameter in group["params"]:
             owners.setdefault(id(parameter), (PARAMETER, f"parameter given to {name}"))
 
 
 def claim(modules: Iterable[Any], optimizers: Iterable[Any]) -> Dict[int, Owner]:
-    """Owners of parameters, buffers and optimizer state."""
+    """Returns the owners of parameters, buffers and optimizer state, by id."""
     owners: Dict[int, Owner] = {}
     for module in modules:
         try:

@@ -1,7 +1,7 @@
-"""How long the sequences are, which shapes come, and what padding costs.
+"""How long the sequences are, which batch shapes occur, and what padding costs.
 
-A batch of sequences is as wide as its longest one; the rest is padding, and it costs memory in the inputs and in every
-activation. The meter is fed batches as the loader yields them: tensors, or dicts as tokenizers make them.
+A batch of sequences is as wide as its longest one; the rest is padding, which costs memory in the inputs and in every
+activation. Feed the meter the batches that the loader yields: tensors, or dicts as tokenizers make them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PaddingMeter:
         print(meter)
 
     ``attention_mask`` in a batch says what is padding; without one, ``pad_id`` does. ``bytes_per_token``: what one
-    position costs beyond the batch itself (activations, logits), to give padding its full price.
+    position costs beyond the batch itself (activations, logits), to get the full cost of padding.
     """
 
     def __init__(self, pad_id: Optional[int] = None, bytes_per_token: int = 0) -> None:
@@ -40,7 +40,7 @@ class PaddingMeter:
         self._lock = threading.Lock()
 
     def _kept(self, batch: Any) -> Any:
-        """A tensor of booleans, one for each position: whether it is no padding. None: nothing can be told."""
+        """Returns a tensor of booleans: True where a position is not padding. None if that is unknown."""
         if isinstance(batch, Mapping):
             mask = batch.get("attention_mask")
             if mask is not None and mask.dim() == 2:
@@ -57,7 +57,7 @@ class PaddingMeter:
         return (value for value in values if hasattr(value, "element_size"))
 
     def feed(self, batch: Any) -> None:
-        """Takes account of one batch; what it cannot read it passes over. Best on the CPU, before it is moved."""
+        """Counts one batch; ignores what it cannot read. Best called with CPU tensors, before they are moved."""
         with quietly("measuring padding"):
             kept = self._kept(batch)
             if kept is None:
@@ -80,12 +80,12 @@ class PaddingMeter:
 
     @property
     def share(self) -> float:
-        """Padding as a part of all positions."""
+        """Padding as a share of all positions."""
         every = self.tokens + self.padding
         return self.padding / every if every else 0.0
 
     def histogram(self, bars: int = 10) -> List[Tuple[int, int, int]]:
-        """(from, to, sequences): lengths in ranges of one size."""
+        """Returns (from, to, sequences): lengths in ranges of equal size."""
         if not self.lengths:
             return []
         low, high = min(self.lengths), max(self.lengths)

@@ -1,4 +1,4 @@
-"""A named stretch of time, as a context manager and as a decorator."""
+"""A named phase, as a context manager and as a decorator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class phase:
     """``with phase("validation"): ...`` or ``@phase("validation")``.
 
-    Phases may nest and overlap; one object may be used again, also while it is in use. A coroutine function that is
-    decorated is in its phase while it is awaited, a generator function while it is iterated.
+    Phases may nest and overlap. One object may be used again, even while it is in use. A decorated coroutine function
+    is in its phase while it is awaited, a generator function while it is iterated.
     """
 
     __slots__ = ("name",)

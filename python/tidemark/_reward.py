@@ -1,7 +1,7 @@
-"""``reward(function)``: a command for ``tidemark train grpo --reward`` of any reward function written for TRL.
+"""``reward(function)``: turns any reward function written for TRL into a command for ``tidemark train grpo --reward``.
 
-Questions come on standard input and answers go to standard output, a line of JSON each. Whatever else the function or
-what it starts writes to standard output goes to standard error, and nothing but this module reads standard input.
+Questions come on standard input and answers go to standard output, one line of JSON each. What the function, or a
+program that it starts, writes to standard output goes to standard error. Only this module reads standard input.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ._fault import say, say_once
 
 
 def _nothing(*_args: Any, **_named: Any) -> None:
-    """What TRL passes to log a column or a metric, and what nobody here shows."""
+    """In place of the functions that TRL passes to log a column or a metric; nothing is shown here."""
 
 
 def _arguments(function: Callable[..., Any], given: Dict[str, Any]) -> Dict[str, Any]:
-    """What the function takes of what there is: all of it, where it takes any keyword."""
+    """Returns the arguments that the function takes; all of them, if it takes any keyword."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin, which does not say
+    except (TypeError, ValueError):  # a builtin without a signature
         return given
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return given
@@ -58,7 +58,7 @@ def _scores(function: Callable[..., Any], given: Dict[str, Any], loop: asyncio.A
 
 
 def _sum(rows: Sequence[Sequence[Optional[float]]], weights: Sequence[float]) -> List[float]:
-    """Weighted sums for each completion. One that nobody scored gets the mean of the others: advantage 0, as in TRL."""
+    """Returns a weighted sum for each completion. One without any score gets the mean of the others: advantage 0, as in TRL."""
     sums: List[Optional[float]] = []
     for scores in zip(*rows):
         parts = [weight * score for weight, score in zip(weights, scores) if score is not None]
@@ -71,7 +71,7 @@ def _sum(rows: Sequence[Sequence[Optional[float]]], weights: Sequence[float]) ->
 
 
 def _columns(question: Dict[str, Any]) -> Dict[str, Any]:
-    """A question as TRL's keywords: lists as long as the completions."""
+    """Turns a question into TRL's keywords: lists as long as the completions."""
     completions = question.pop("completions")
     prompt = question.pop("prompt")
     clash = {"prompts", "log_extra", "log_metric"} & set(question)
@@ -82,7 +82,7 @@ def _columns(question: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _take_streams() -> Tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for us alone. Prints go to standard error from now on, reads find an end."""
+    """Returns standard input and output for this module alone. From now on, prints go to standard error and reads get EOF."""
     sys.stdout.flush()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -93,7 +93,7 @@ def _take_streams() -> Tuple[BinaryIO, BinaryIO]:
 
 
 def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = None) -> None:
-    """Answers ``tidemark train grpo`` until it ends: the last line of a program that is given to ``--reward``.
+    """Answers ``tidemark train grpo`` until it ends. Call it as the last line of a program for ``--reward``.
 
         def right(completions, answer, **columns):
             return [float(text.strip() == each) for text, each in zip(completions, answer)]
@@ -101,14 +101,14 @@ def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = 
         if __name__ == "__main__":
             tidemark.reward(right)
 
-    A function gets what TRL passes, as lists with an item for each completion: ``completions``, ``prompts`` and the other
-    fields of the prompt's line; ``log_extra`` and ``log_metric`` do nothing, and there are no ``completion_ids`` and no
-    ``trainer_state``. One that takes no ``**columns`` gets what it names. It returns a number for each completion, or None
-    where it has nothing to say; it may be ``async``.
+    A function gets what TRL passes, as lists with an item for each completion: ``completions``, ``prompts`` and the
+    other fields of the prompt's line. ``log_extra`` and ``log_metric`` do nothing; there are no ``completion_ids`` and
+    no ``trainer_state``. A function without ``**columns`` gets only what it names. It returns a number for each
+    completion, or None for one that it does not score. It may be ``async``.
 
-    ``weights``: of several functions, whose rewards are added up; 1 each. None adds nothing. A completion that none of them
-    scores gets the mean of its group, which leaves its advantage 0, as TRL does; TRL's spread leaves it out,
-    ours does not.
+    ``weights`` are those of several functions, whose rewards are added up; 1 each by default. None adds nothing. A
+    completion that no function scores gets the mean of its group, so its advantage is 0, as in TRL. It still counts in
+    our spread of the group; TRL's spread leaves it out.
 
     An exception ends the program with its traceback and status 1, and the training with one sentence.
     """
@@ -124,7 +124,7 @@ def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = 
         say("tidemark: this program gives rewards: a line of JSON comes in, a line of numbers goes out. "
             "It is for 'tidemark train grpo --reward', and waits for a line now")
     questions, answers = _take_streams()
-    loop = asyncio.new_event_loop()  # one for all questions, as TRL has it: sessions and locks belong to theirs
+    loop = asyncio.new_event_loop()  # one for all questions, as in TRL: sessions and locks belong to a loop
     for line in questions:
         given = _columns(json.loads(line))
         rewards = _sum([_scores(function, given, loop) for function in functions], factors)

@@ -1,19 +1,19 @@
-"""Every object of some classes that the collector knows, without going through all of its objects each time.
+"""Finds every object of some classes that the collector knows, without visiting all its objects each time.
 
-A program that has imported torch and transformers has half a million objects, of which a census wants ten thousand.
-``prepare`` goes through all of them once and remembers what it found by weak references. A ``look`` reads what
-was remembered and goes through the two young generations. What leaves these for the oldest is noted as it leaves: the
-collector calls back before every collection, and only a collection of generation 1 or 2 moves anything there.
+A program that has imported torch and transformers has half a million objects; a census wants ten thousand of them.
+``prepare`` visits all objects once and keeps weak references to those it wants. A ``look`` reads these references and
+visits the two young generations. Objects that move to the oldest generation are noted as they move: the collector calls
+back before every collection, and only a collection of generation 1 or 2 moves anything there.
 
-That none was missed is shown by reference counts: an object has one to its class. When the counts of the classes have
-changed by another number than the objects that are known, there are two explanations. Modules that were imported since
-have the classes in hand (``from torch import Tensor``): then the counts say nothing, and the next full collection, which goes
-through everything anyway, is taken as the occasion to do so here too. Otherwise objects moved unseen (``gc.freeze()``, a thread that
-made one while the collector began), and everything is gone through at once. So it always is after ``gc.unfreeze()``, and where
-generations are not those of CPython 3.9 to 3.13.
+Reference counts show whether an object was missed, because each object has a reference to its class. If the counts of
+the classes changed by another number than the known objects did, there are two explanations. Modules imported since may
+refer to the classes (``from torch import Tensor``). Then the counts say nothing, and all objects are visited again at
+the next full collection, which visits everything anyway. Otherwise objects moved unseen (``gc.freeze()``, a thread that
+made one while the collector began), and all objects are visited at once. That is also done after ``gc.unfreeze()``, and
+always where generations are not those of CPython 3.9 to 3.13.
 
-Threads: a look and a collection in another thread may overlap. Objects only grow older, and a look reads the young before
-the remembered: it may meet one twice, which it notices.
+Threads: a look may overlap with a collection in another thread. Objects only grow older, and a look reads the young
+ones before the references. So it may meet an object twice, which it notices.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _GENERATIONS_KNOWN = (
     and sys.version_info < (3, 14)
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
-_IDLE_S = 900.0  # without a look for so long, nothing is noted any more
+_IDLE_S = 900.0  # without a look for this long, objects are no longer noted
 _alone = False
-_SLACK = 20_000  # references beyond twice those last alive, before the dead among them are dropped
+_SLACK = 20_000  # references beyond twice those last alive before dead ones are dropped
 
 
 def subclasses_of(*bases: type) -> "set[type]":
-    """Classes and everything derived from them."""
+    """The classes and everything derived from them."""
     found: "set[type]" = set(bases)
     left: List[type] = list(bases)
     while left:
@@ -50,7 +50,7 @@ def subclasses_of(*bases: type) -> "set[type]":
 
 
 def collect_alone() -> None:
-    """A full collection that no roster uses to go through everything: its time is being measured."""
+    """A full collection that no roster uses to visit all objects, because its time is being measured."""
     global _alone
     _alone = True
     try:
@@ -64,14 +64,14 @@ def _references(classes: "set[type]") -> int:
 
 
 def _among(objects: List[Any], classes: "set[type]") -> List[Any]:
-    """Those of the classes. Empties the list: whoever holds it may be in it, and would stay with all of it."""
+    """Returns the objects of these classes. Empties the list: the frame that holds it may be in it and keep all of it alive."""
     found = list(itertools.compress(objects, map(classes.__contains__, map(type, objects))))
     objects.clear()
     return found
 
 
 def _up_to(generation: int, classes: "set[type]") -> List[Any]:
-    """Those of a generation and of the younger ones, the oldest first. The youngest is read first: see Threads."""
+    """Returns objects of a generation and the younger ones, oldest first. The youngest is read first: see Threads."""
     read = [gc.get_objects(each) for each in range(generation + 1)]
     return list(itertools.chain.from_iterable([_among(each, classes) for each in reversed(read)]))
 
@@ -79,30 +79,30 @@ def _up_to(generation: int, classes: "set[type]") -> List[Any]:
 class Roster:
     """The objects of these classes and of those derived from them.
 
-    They must be made by a ``class`` statement, or die as carefully: a generator, say, clears its weak references before its
-    last code runs, and a collection during that code would leave one here that points to what is gone.
+    The classes must be made by a ``class`` statement, or die as carefully. A generator, for example, clears its weak
+    references before its last code runs; a collection during that code would leave a reference here to a dead object.
     """
 
     def __init__(self, bases: Iterable[type]) -> None:
-        self.whole = 0  # how often everything was gone through
-        self.cost_s = 0.0  # processor time of noting what grows old
-        self.whole_s = 0.0  # and of going through everything, in full collections
+        self.whole = 0  # how often all objects were visited
+        self.cost_s = 0.0  # processor time of noting objects that grow old
+        self.whole_s = 0.0  # and of visiting all objects in full collections
         self._bases = tuple(bases)
         self._remembered: List[Any] = []  # weak references; one object may have several
         self._most = _SLACK
-        self._others: Optional[int] = None  # references to the classes that are not their objects'; None: unknown
+        self._others: Optional[int] = None  # references to the classes from elsewhere than their objects; None: unknown
         self._modules = 0  # imported when the references were counted
-        self._doubtful = False  # modules were imported since everything was gone through
+        self._doubtful = False  # modules were imported since all objects were visited
         self._frozen = 0
         self._used = 0.0
 
     def prepare(self) -> None:
-        """Goes through everything now, unless that was done, so that the next look need not."""
+        """Visits all objects now, unless that was done, so that the next look need not."""
         if self._others is None and _GENERATIONS_KNOWN:
             self.look()
 
     def look(self) -> List[Any]:
-        """All that are alive, each once; what has become old before what is young."""
+        """Returns all live objects, each once, old ones before young ones."""
         self._used = perf_counter()
         frozen = gc.get_freeze_count()
         if self._frozen and not frozen:
@@ -127,7 +127,7 @@ class Roster:
         if self._on_collection not in gc.callbacks:
             gc.callbacks.append(self._on_collection)
         self._modules, self._doubtful = len(sys.modules), False
-        references = self._others = _references(classes)  # from here on, what grows old is noted
+        references = self._others = _references(classes)  # from here on, objects that grow old are noted
         read = _up_to(2, classes)
         self._remember(read)
         found = self._with_remembered(read)
@@ -140,7 +140,7 @@ class Roster:
         return known + [each for each in found if id(each) not in ids]
 
     def forget(self) -> None:
-        """Lets go of every reference; the next look goes through everything."""
+        """Drops every reference; the next look visits all objects."""
         self._others = None
         self._remembered.clear()
 
@@ -150,15 +150,15 @@ class Roster:
             self._drop_dead()
 
     def _drop_dead(self) -> List[Any]:
-        """The references that are left. What is added meanwhile, by a collection in another thread, stays."""
+        """Returns the references that are left. What a collection in another thread adds meanwhile stays."""
         before = self._remembered[:]
-        distinct = dict(zip(map(id, before), before)).values()  # one object has one reference, however often it was made
+        distinct = dict(zip(map(id, before), before)).values()  # an object has one such reference, however often it is made
         self._remembered[: len(before)] = [each for each in distinct if each() is not None]
         self._most = 2 * len(self._remembered) + _SLACK
         return self._remembered[:]
 
     def _on_collection(self, phase: str, info: Dict[str, Any]) -> None:
-        """The collector's callback. An exception here would be printed at each collection."""
+        """The collector's callback. Python would print an exception from here at each collection."""
         if phase != "start" or info["generation"] == 0 or self._others is None:
             return
         try:
@@ -172,5 +172,5 @@ class Roster:
             else:
                 self._remember(_up_to(1, classes))
                 self.cost_s += thread_time() - used
-        except Exception:  # noqa: BLE001 - at the end of the interpreter, say, with modules half gone
+        except Exception:  # noqa: BLE001 - for example at the end of the interpreter, with modules half gone
             self._others = None

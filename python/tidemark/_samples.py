@@ -11,11 +11,11 @@ from ._units import change_text, size_text
 from ._verdict import Table
 
 _ROWS_MOST = 8192
-_TREES_LEAST = 12  # fewer say nothing
+_TREES_LEAST = 12  # fewer are not judged
 
 
 class Levels(NamedTuple):
-    """Memory at one moment; ``tree`` and ``counters`` are the latest that were read, the counters now if ``counted``."""
+    """Memory at one moment. ``tree`` and ``counters`` are the latest readings; the counters are of now if ``counted``."""
 
     step: int
     process: int
@@ -36,18 +36,18 @@ class Levels(NamedTuple):
 
 
 class Samples:
-    """A series of levels. ``take`` always reads; ``due_s`` and ``due_steps`` say when to, to keep below ``share`` of the time.
+    """A series of levels. ``take`` always reads. ``due_s`` and ``due_steps`` say when to, to stay below ``share``.
 
-    A run of quick steps gets a few samples above its share: one for every 16th part of the steps so far, so that the
-    judge has something to judge.
+    A run of quick steps gets a few samples above its share, one for every 16th part of the steps so far, so that there
+    is something to judge.
     """
 
     def __init__(self, share: float) -> None:
         self.rows: List[Levels] = []
-        self.trees: List[Levels] = []  # those with a tree read then
+        self.trees: List[Levels] = []  # those for which the tree was read
         self.cost_s = 0.0
         self.due_s = 0.0  # by perf_counter()
-        self.due_steps = 0  # or when so many steps were made, whatever comes first
+        self.due_steps = 0  # or after this many steps, whichever comes first
         self._share = share
         self._tree_due = 0.0
         self._counters_due = 0.0
@@ -55,11 +55,11 @@ class Samples:
         self._tree = Tree(0, 1)
 
     def take(self, step: int, steps: int, fresh: bool = False, counted: bool = False) -> Levels:
-        """RSS, and what else is due; with ``fresh`` everything as it is now, with ``counted`` the counters. ``steps`` were made."""
+        """Reads RSS, and what else is due; with ``fresh`` everything, with ``counted`` the counters. ``steps``: done so far."""
         start = perf_counter()
         self.due_steps = steps + steps // 15 + 1
         process = process_bytes()
-        counted = counted or fresh or start >= self._counters_due  # a fragmented heap takes a while to count
+        counted = counted or fresh or start >= self._counters_due  # a fragmented heap takes long to count
         if counted:
             before = perf_counter()
             self._counters = publish()
@@ -71,7 +71,7 @@ class Samples:
             self._tree_due = before + (perf_counter() - before) / (self._share / 8)
         tree = self._tree if self._tree.processes > 1 else Tree(process, 1)
         levels = Levels(step, process, tree, self._counters, counted)
-        if self.rows and self.rows[-1].step >= step:  # counts that start over: the judge wants an axis that goes on
+        if self.rows and self.rows[-1].step >= step:  # counts started over, but the judge needs a rising axis
             levels = levels._replace(step=self.rows[-1].step)
         else:
             self.rows.append(levels)
@@ -89,7 +89,7 @@ class Samples:
                 del rows[1::2]
 
     def tables(self) -> List[Table]:
-        """For the judge: the process with its counters where they were read, and the tree where there was one."""
+        """For the judge: the process with its counters where they were read, and the tree if there was one."""
         found: List[Table] = []
         if self.rows:
             names = [name for name in self.rows[-1].counters if all(name in row.counters for row in self.rows)]

@@ -1,8 +1,8 @@
-"""What a tensor's bytes are: the identity and the size of the memory behind it, on every version of torch.
+"""The identity and the size of the memory behind a tensor, on every version of torch.
 
-Several tensors (views, ``detach()``, tied weights) may stand on one storage; it is counted once, by its identity.
-A tensor without a storage (sparse, quantised in odd ways, a wrapper of another library) is asked for its parts, and
-where that fails too it is taken to be as large as its elements. Nothing here raises.
+Several tensors (views, ``detach()``, tied weights) may share one storage; it is counted once, by its identity. A tensor
+without a storage (sparse, quantised in odd ways, a wrapper of another library) is asked for its parts. If that fails
+too, its size is that of its elements. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 Piece = Tuple[int, int]  # identity, bytes
 
-# torch 2 calls it untyped_storage(); 1.13 has the same thing under another name, and storage() there is 10 times slower.
+# torch 2 calls it untyped_storage(); 1.13 has it under another name, and storage() there is 10 times slower.
 storage_of: Callable[[Any], Any] = getattr(
     torch.Tensor, "untyped_storage", getattr(torch.Tensor, "_storage", torch.Tensor.storage)
 )

@@ -1,7 +1,7 @@
 """What a training loop says about its memory while it runs, and the summary at its end.
 
-One object serves the callbacks (hf.py, lightning.py), ``watch`` and loops that are written by hand. Each call is cheap and
-none raises: samples are taken within one share of the time, censuses within another, and what fails is said once.
+One object serves the callbacks (hf.py, lightning.py), ``watch`` and hand-written loops. Each call is cheap and none
+raises: samples take one share of the time at most, censuses another, and a failure is reported once.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ._fault import never_raises, quietly, report_quietly, say
 from ._samples import Levels, Samples
 from ._units import change_text, duration_text, size_text
 
-_CENSUS_FIRST_STEP = 3  # by then optimizer state and caches are there
+_CENSUS_FIRST_STEP = 3  # by then optimizer state and caches exist
 _CENSUS_SECONDS = 0.1  # at most, for finding holders and graphs
 _GROWTHS_MOST = 5
 _GROWTH_LEAST = 64 << 10
-_GROWTH_SHARE = 0.02  # of the largest: less is not what anybody looks for
+_GROWTH_SHARE = 0.02  # of the largest: smaller ones are not reported
 _LARGEST_MOST = 5
 
 _NEVER = 1 << 62  # steps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_forks = 0  # between the first process and this one
+_forks = 0  # from the first process to this one
 
 
 def _count_fork() -> None:
@@ -43,7 +43,7 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 def _while_open(method: _F) -> _F:
-    """Guarded; and nothing happens after the end, or in a forked child, which has the log of its parent."""
+    """Guards a method. It does nothing after the end, or in a forked child, which has inherited its parent's log."""
     safe = never_raises(method)
 
     @functools.wraps(method)
@@ -56,7 +56,7 @@ def _while_open(method: _F) -> _F:
 
 
 def _rank_of_job() -> Optional[int]:
-    """Of this process in a job of several; None: it is alone."""
+    """Returns the rank of this process in a job of several; None if it is alone."""
     rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     if not rank.isdecimal() or (size.isdecimal() and int(size) < 2):
         return None
@@ -76,10 +76,10 @@ class TrainingLog:
                 evaluate()
         log.close()
 
-    ``every``: steps between lines, 0 for none. ``debug``: a line before and after each phase. ``census``: count tensors (where
-    torch is loaded). ``share``: the part of the time that samples may take, and censuses again. ``items``: in one
-    pass over the data, to recognise a cache that fills once. ``out``: gets each line; standard error without one.
-    A log that is not closed gives its summary when the interpreter ends.
+    ``every``: steps between lines, 0 for none. ``debug``: a line before and after each phase. ``census``: count tensors
+    (if torch is loaded). ``share``: the share of the time that samples may take; censuses may take as much again.
+    ``items``: in one pass over the data, to recognise a cache that fills once. ``out``: gets each line; the default is
+    standard error. A log that is not closed gives its summary when the interpreter ends.
     """
 
     def __init__(
@@ -102,28 +102,28 @@ class TrainingLog:
         self.items_per_pass = items
         self.censuses: List[Any] = []
         self.verdicts: List[_verdict.Verdict] = []
-        self._whole: Optional[_verdict.Verdict] = None  # the one on the recording of the whole job
+        self._whole: Optional[_verdict.Verdict] = None  # the verdict on the recording of the whole job
         self.samples = Samples(share)
         self.graphs: Any = None
         self._cleanup = cleanup
         self._census_wanted = census
         self._census_due = 0.0
-        self._census_step = 0  # steps done at the latest one
+        self._census_step = 0  # steps done at the latest census
         self._census_cost_s = 0.0
         self._roster: Any = None
         self._noted_before_s = 0.0
-        self.extra_censuses_s: List[float] = []  # the first, and those at the end of an epoch: beside the share
+        self.extra_censuses_s: List[float] = []  # the first, and those at the end of an epoch: not part of the share
         self._share = share
         self._out = out
         self._rank = _rank_of_job()
         self._quiet = self._rank not in (None, 0) if quiet is None else quiet
-        self._may_speak = quiet is None or not quiet  # a rank that is quiet as the others are still says that it grows
+        self._may_speak = quiet is None or not quiet  # a rank that is quiet by default still reports its growth
         self._step: Optional[int] = None
         self._open_step = False
-        self._in_loop = True  # the functions that train are still running, with all that they hold
+        self._in_loop = True  # the training functions still run, with all that they hold
         self._steps = 0
-        self._due_steps = 0  # nothing but marks before so many steps were made,
-        self._due_s = 0.0  # and before this time
+        self._due_steps = 0  # until this many steps, only marks are left,
+        self._due_s = 0.0  # and until this time
         self._began = perf_counter()
         self._epoch: Optional[int] = None
         self._at_line: Optional[Levels] = None
@@ -136,7 +136,7 @@ class TrainingLog:
             with quietly("preparing the census"):
                 from . import _census
 
-                _census.prepare()  # now rather than in the third step
+                _census.prepare()  # here, so that the third step is not slow
 
     def _at_exit(self) -> None:
         with quietly("the summary at the end"):
@@ -144,7 +144,7 @@ class TrainingLog:
             self.close()
 
     def line(self, text: str) -> None:
-        """One line where the lines go."""
+        """Writes one line to the output."""
         if self._quiet:
             return
         with quietly("writing a line"):
@@ -161,7 +161,7 @@ class TrainingLog:
 
     def step(self, n: int) -> None:
         """A step begins; the one before it has ended."""
-        # In every step, when nothing of this code is in a cache any more: each function less is felt.
+        # Runs in every step, when none of this code is cached any more: each avoided call counts.
         if self.closed or self._forks != _forks:
             return
         try:
@@ -178,7 +178,7 @@ class TrainingLog:
             report_quietly("tidemark's step", error)
 
     def step_end(self) -> None:
-        """The step is over, nothing of it is needed any more. For loops that know; others leave it to the next step."""
+        """The step is over and nothing of it is needed any more. Optional: the next step() ends it too."""
         if not self._open_step or self.closed or self._forks != _forks:
             return
         try:
@@ -206,7 +206,7 @@ class TrainingLog:
         self._plan(steps)
 
     def _plan(self, steps: int) -> None:
-        """When there is something to do again."""
+        """Sets when there is something to do again."""
         next_line = steps - steps % self.every + self.every if self.every > 0 else _NEVER
         self._due_steps = min(self.samples.due_steps, next_line)
         self._due_s = self.samples.due_s
@@ -269,7 +269,7 @@ class TrainingLog:
     def _epoch_line(self) -> None:
         if self._epoch is None:
             return
-        # A short run ends before the next one is due. Each doubling gives one more, which a long run does not feel.
+        # A short run ends before the next census is due. One more at each doubling costs a long run little.
         if self.censuses and self._steps >= 2 * self._census_step:
             self._take_census(extra=True)
         levels = self.samples.take(self.last_step, self._steps, fresh=True)
@@ -278,7 +278,7 @@ class TrainingLog:
         self._epoch = None
 
     def items(self, seen: int) -> None:
-        """Items seen so far, in all."""
+        """The number of items seen so far."""
         if self.closed or self._forks != _forks:
             return
         try:
@@ -298,7 +298,7 @@ class TrainingLog:
 
     @_while_open
     def phase_end(self, name: str) -> None:
-        """Ends the phase of this name, and those inside it that an exception left open. Without one, does nothing."""
+        """Ends the phase of this name, and inner ones that an exception left open. Does nothing if it is not open."""
         if name not in self._phases:
             return
         while self._phases:
@@ -311,12 +311,12 @@ class TrainingLog:
                 return
 
     def in_phase(self, name: Optional[str] = None) -> bool:
-        """Whether this phase is open, or any."""
+        """True if this phase is open, or any phase if there is no name."""
         return name in self._phases if name is not None else bool(self._phases)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A stretch of time with a name; in debug mode with a line before and after it."""
+        """A named phase; in debug mode with a line before and after it."""
         self.phase_begin(name)
         try:
             yield
@@ -327,7 +327,7 @@ class TrainingLog:
 
     @_while_open
     def close(self) -> None:
-        """The training is over: the summary. Once; later calls do nothing."""
+        """The training is over: writes the summary, once. Later calls do nothing."""
         atexit.unregister(self._at_exit)
         try:
             if self._open_step:
@@ -343,11 +343,11 @@ class TrainingLog:
             self.closed = True
 
     def cost_s(self) -> float:
-        """Seconds that samples, censuses and counting took so far."""
+        """Seconds that samples, censuses and counting have taken so far."""
         return self.samples.cost_s + self._census_cost_s + self.background_s()
 
     def background_s(self) -> float:
-        """The part of it that no call of this log took: in backward, and in the collector."""
+        """The part of it that was spent outside calls of this log: in backward, and in the collector."""
         noted = self._roster.cost_s - self._noted_before_s if self._roster is not None else 0.0
         return noted + (self.graphs.cost_s if self.graphs is not None else 0.0)
 
@@ -379,8 +379,8 @@ class TrainingLog:
                 self.line(row)
 
     def _speak_if_grown(self) -> None:
-        """Of a rank that is otherwise silent: the verdict on a job is not that on its first rank. What ``tidemark run`` records is
-        the whole job, and the first rank speaks of it."""
+        """Reports growth of a rank that is otherwise silent, because the first rank's verdict does not cover the job.
+        Under ``tidemark run`` the recording covers the whole job, and the first rank reports it."""
         self._find_verdicts()
         grown = [each for each in self.verdicts if each.verdict in _verdict.GROWN]
         if not grown or self._whole is not None:
@@ -398,7 +398,7 @@ class TrainingLog:
         decided = whole is not None and whole.verdict != "undecided"
         found = [] if decided else [_verdict.of_table(table, self.items_per_pass, per_step) for table in self.samples.tables()]
         if any(each is not None and each.verdict != "undecided" for each in found):
-            whole = None  # a recording of a few seconds has fewer samples than were taken here
+            whole = None  # a recording of a few seconds has fewer samples than this log
         self._whole = whole
         self.verdicts = [each for each in [whole, *found] if each is not None]
 
@@ -421,7 +421,7 @@ class TrainingLog:
             self.line(text)
 
     def _growth_lines(self) -> None:
-        """What keeps growing; and where only the judge saw the process grow, what differs between the first census and the last."""
+        """What keeps growing. If only the judge saw growth, what differs between the first census and the last."""
         if not self.censuses:
             return
         if self._in_loop and self._steps > self._census_step:

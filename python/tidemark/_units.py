@@ -16,7 +16,7 @@ def size_text(size: float) -> str:
 
 
 def change_text(size: float) -> str:
-    """The same with its sign; nothing has none."""
+    """The same with a plus sign for growth; zero has none."""
     return f"{'+' if size > 0 else ''}{size_text(size)}"
 
 

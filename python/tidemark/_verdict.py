@@ -1,8 +1,8 @@
 """The verdict on a run, from the same judge as the command line's: the program ``tidemark judge``.
 
-Under ``tidemark run`` the recording that is being made is judged: the whole tree, seen from outside. Otherwise the
-samples that this package took itself are, as a plain series in a temporary file. Without the program there is no verdict,
-and the numbers are given as they are.
+Under ``tidemark run`` the recording in progress is judged: the whole tree, seen from outside. Otherwise the samples
+that this package took itself are judged, as a plain series in a temporary file. Without the program there is no
+verdict, only the numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECONDS_MOST = 30
 _UNIT = " (bytes)"
 
 _GROWING = ("leak", "jump", "plateau")
-GROWN = ("leak", "jump", "retention")  # and with something to show for it
+GROWN = ("leak", "jump", "retention")  # verdicts after which what grew is listed
 
 Table = Tuple[List[str], List[Sequence[Optional[float]]]]  # names of columns, the first a step; rows
 
@@ -28,15 +28,15 @@ Table = Tuple[List[str], List[Sequence[Optional[float]]]]  # names of columns, t
 class Verdict(NamedTuple):
     verdict: str  # flat, spikes, leak, plateau, jump, retention or undecided
     sentence: str
-    name: str  # of what it is about
+    name: str  # of what is judged
     document: Dict[str, Any]  # the judge's own answer, schema tidemark.verdict/1
 
     def _columns(self) -> Dict[str, Dict[str, Any]]:
         return {str(each["name"]).replace(_UNIT, ""): each for each in self.document.get("series") or ()}
 
     def sentences(self) -> List[str]:
-        """What a person reads: of a recording its verdict; of samples the one on the process, then devices that grow, and
-        where the process and what malloc has given out go different ways."""
+        """The sentences for a person. For a recording: its verdict. For samples: the verdict on the process, then
+        devices that grow, and a note if the process and the bytes that malloc has in use behave differently."""
         columns = self._columns()
         process = columns.get("process")
         if process is None:
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 
 
 def _hidden_leak(verdict: str, heap: Optional[Dict[str, Any]]) -> List[str]:
-    """Of a process that does not grow while what malloc has given out does."""
+    """For a process that does not grow although the bytes that malloc has in use do."""
     if verdict in ("leak", "retention") or heap is None or heap["verdict"] != "leak":
         return []
     return [_plain(heap["sentence"]) + "; it fills memory that the process had already"]
@@ -68,7 +68,7 @@ def _ask(binary: str, path: str, items: Optional[int], per_step: Optional[float]
         command += ["--items", str(items)]
         if per_step and per_step >= 1:
             command += ["--per-step", str(round(per_step))]
-    # Not in the environment: a hook that is preloaded into the training has no business in the judge.
+    # Without these: a hook that is preloaded into the training must not run in the judge.
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "TIDEMARK_CHANNEL", "TIDEMARK_HEAP")}
     done = subprocess.run(
         [*command, "--", path],
@@ -86,12 +86,12 @@ def _ask(binary: str, path: str, items: Optional[int], per_step: Optional[float]
 
 
 def available() -> bool:
-    """Whether the program is installed."""
+    """True if the program is installed."""
     return find() is not None
 
 
 def of_recording(items: Optional[int] = None, per_step: Optional[float] = None) -> Optional[Verdict]:
-    """Of the recording that ``tidemark run`` is making of this program; None when there is none, or too little in it."""
+    """The verdict on the recording that ``tidemark run`` makes of this program; None without one, or with too little in it."""
     path, binary = os.environ.get("TIDEMARK_RECORDING"), find()
     if not path or binary is None or not os.path.exists(path):
         return None
@@ -99,7 +99,7 @@ def of_recording(items: Optional[int] = None, per_step: Optional[float] = None) 
 
 
 def of_table(table: Table, items: Optional[int] = None, per_step: Optional[float] = None) -> Optional[Verdict]:
-    """Of samples: the worst of the columns."""
+    """The verdict on samples: that of the worst column."""
     binary = find()
     names, rows = table
     if binary is None or len(names) < 2 or len(rows) < 2:

@@ -2,8 +2,8 @@
 
     trainer = Trainer(..., callbacks=[tidemark.hf.TidemarkCallback()])
 
-Steps, epochs and items are marked, validation and checkpoints are phases, worker processes count their items. Whatever goes
-wrong in here is said once; the training does not notice.
+Steps, epochs and items are marked, validation and checkpoints are phases, worker processes count their items. An error
+in here is reported once; the training does not notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VALIDATION, _CHECKPOINT = "validation", "checkpoint"
 
 
 class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,unused-ignore]
-    """Keywords as LoggingCallback's; ``padding`` is fed where batches are put together in this process (no loader workers)."""
+    """Keywords as for LoggingCallback. ``padding`` is fed only if batches are collated in this process (no loader workers)."""
 
     _per_step = 0
     _epoch_begin = (0, 0)  # step and items at the beginning of this epoch
@@ -45,15 +45,15 @@ class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,u
         self._epoch_begin = (state.global_step, before)
         self.training_log.epoch(epoch)
 
-    # The two that come with every step catch what goes wrong themselves: a decorator would take the keywords apart and put them
-    # together once more.
+    # The two methods that run in every step catch errors themselves: a decorator would unpack and pack the keywords
+    # once more.
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         try:
             log = self.training_log
             if log is None:
                 return
-            if log.in_phase():  # left open by an exception, or by a callback that called it off
+            if log.in_phase():  # left open by an exception, or by a callback that cancelled it
                 for name in (_VALIDATION, _CHECKPOINT):
                     log.phase_end(name)
             log.step(state.global_step + 1)
@@ -75,7 +75,7 @@ class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,u
             report_quietly("tidemark's on_step_end", error)
 
     def _begin_what_follows(self, control: Any) -> None:
-        """The Trainer announces validation and checkpoints by these flags, and tells only when they are over."""
+        """The Trainer announces validation and checkpoints by these flags, and calls back only when they are over."""
         if self.training_log is None:
             return
         if control.should_evaluate and not self.training_log.in_phase(_VALIDATION):
@@ -92,7 +92,7 @@ class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,u
     @never_raises
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.training_log is not None and not self.training_log.in_phase(_VALIDATION):
-            self.training_log.phase_begin(_VALIDATION)  # evaluate() or predict() called by the program
+            self.training_log.phase_begin(_VALIDATION)  # the program called evaluate() or predict()
 
     @never_raises
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -2,7 +2,7 @@
 
     trainer = lightning.Trainer(callbacks=[tidemark.lightning.TidemarkCallback()])
 
-A step is a batch. Validation (the sanity check too), test and checkpoints are phases. Whatever goes wrong in here is said
+A step is a batch. Validation (also the sanity check), test and checkpoints are phases. An error in here is reported
 once; the training does not notice.
 """
 
@@ -23,7 +23,7 @@ from ._traininglog import TrainingLog
 
 
 class TidemarkCallback(LoggingCallback, Callback):  # type: ignore[misc,unused-ignore]
-    """Keywords as LoggingCallback's."""
+    """Keywords as for LoggingCallback."""
 
     _batches = 0
     _items = 0
@@ -31,14 +31,14 @@ class TidemarkCallback(LoggingCallback, Callback):  # type: ignore[misc,unused-i
 
     @never_raises
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """The log is there before the sanity check, whose memory counts too."""
+        """Opens the log before the sanity check, whose memory counts too."""
         if stage != "fit" or (self.training_log is not None and not self.training_log.closed):
             return
         self._batches = self._items = 0
         self._mark_checkpoints(trainer, self._open_log(trainer.is_global_zero))
 
     def _mark_checkpoints(self, trainer: Any, log: TrainingLog) -> None:
-        """Lightning tells that it will save, not that it has saved."""
+        """Wraps save_checkpoint, because Lightning calls back before it saves, not after."""
         save = self._save = trainer.save_checkpoint
 
         @functools.wraps(save)
