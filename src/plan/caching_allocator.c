@@ -66,7 +66,7 @@ static void drop_block(struct tide_cacher *c, int block)
     c->unused = block;
 }
 
-/* The first place in the pool whose block is not before (bytes, address). */
+/* Returns the first place in the pool whose block is not below (bytes, address). */
 static int pool_place(const struct tide_cacher *c, const struct tide_cacher_free *pool, int64_t bytes,
                       int64_t address)
 {
@@ -113,7 +113,7 @@ static int64_t round_up(int64_t bytes, int64_t grain)
     return (bytes + grain - 1) / grain * grain;
 }
 
-/* A hole, behind those that lie lower. */
+/* Inserts a hole, in the order of addresses. */
 static bool add_hole(struct tide_cacher *c, int64_t address, int64_t bytes)
 {
     if (TIDE_GROW(c->holes, c->hole_capacity, c->hole_count + 1, BLOCKS_MOST))
@@ -125,7 +125,7 @@ static bool add_hole(struct tide_cacher *c, int64_t address, int64_t bytes)
     return true;
 }
 
-/* Where the driver puts a segment; false: no memory for the tables. */
+/* Finds where the driver puts a segment. False: no memory for the tables. */
 static bool place_segment(struct tide_cacher *c, int64_t size, int64_t *ret_address)
 {
     for (int i = 0; i < c->hole_count; i++) {
@@ -166,7 +166,7 @@ static int new_segment(struct tide_cacher *c, int64_t bytes)
     return block;
 }
 
-/* Leaves `bytes` in the block and makes a free one of the rest. */
+/* Leaves `bytes` in the block and makes a free block of the rest. */
 static bool cut(struct tide_cacher *c, int block, int64_t bytes)
 {
     int rest = new_block(c);
@@ -199,7 +199,7 @@ static int find(struct tide_cacher *c, int64_t bytes)
     return block;
 }
 
-/* A block at the heap's end, which grows by what is not free there. */
+/* Adds a block at the heap's end. The heap grows by what is not free there. */
 static int extend_heap(struct tide_cacher *c, int64_t size)
 {
     int block = new_block(c);
@@ -276,7 +276,7 @@ int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
     return block;
 }
 
-/* Takes the neighbour into the block, if it is free. */
+/* Joins a free neighbour to the block. */
 static void join(struct tide_cacher *c, int block, int neighbour)
 {
     if (neighbour < 0 || c->blocks[neighbour].taken)
@@ -308,7 +308,7 @@ static void unmap(struct tide_cacher *c, int block)
     drop_block(c, block);
 }
 
-/* What is free at the heap's end belongs to no block; twice the threshold of it is given back. */
+/* Free memory at the heap's end belongs to no block. It is given back once it is twice the threshold. */
 static void shrink_heap(struct tide_cacher *c, int block)
 {
     struct tide_cacher_block *b = &c->blocks[block];

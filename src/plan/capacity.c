@@ -1,6 +1,6 @@
 /*
- * capacity.c - the largest batch and the longest sequence that fit into a device. Memory grows with both, so
- * halving the interval finds them.
+ * capacity.c - the largest batch and the longest sequence that fit on a device. Memory grows with both, so
+ * bisection finds them.
  */
 #include "plan/plan_text.h"
 
@@ -18,7 +18,7 @@ static bool fits(const struct tide_job *job, int64_t device_bytes)
     return good;
 }
 
-/* The largest value of *field, up to most, with which the job fits; 0: none. */
+/* Returns the largest value of *field, up to most, with which the job fits; 0: none. */
 static int64_t largest(struct tide_job *job, int64_t *field, int64_t least, int64_t most,
                        int64_t device_bytes)
 {
@@ -47,8 +47,7 @@ struct tide_capacity tide_capacity_find(const struct tide_job *job, const struct
 {
     struct tide_capacity room = {.device_bytes = device_bytes, .fits = forecast->device <= device_bytes};
     struct tide_job tried = *job;
-    /* The search plans without the allocator's pools; what the pools keep is put on top in the same
-     * proportion. */
+    /* The search plans without the allocator's pools; what the pools keep is added in the same proportion. */
     double kept = (double)forecast->device / (double)(forecast->allocated + forecast->context);
     int64_t bytes = (int64_t)((double)device_bytes / (kept > 1 ? kept : 1));
     room.batch = largest(&tried, &tried.batch, 1, BATCH_MOST, bytes);

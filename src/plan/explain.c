@@ -7,18 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Relative error of a plan, and how far off something may be and still be shown. */
+/* Relative error of a plan, and the largest distance at which an explanation is still shown. */
 static const double PLAN_ERROR = 0.004, SHOWN_WITHIN = 0.05;
-/* A pair is rarer than the product of its parts says, because one of them is usually enough to be noticed. */
+/* A pair is rarer than the product of its parts, because one mistake alone is usually noticed. */
 static const double PAIR_PENALTY = 0.25;
 
 enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, BLOCKS_PLANNED = 384 };
 
-/* A mistake that grows has a count, which is fitted: of what every forward pass may add one of, or every
- * step. */
+/* A mistake that grows has a count, which is fitted: at most one per forward pass, or one per step. */
 enum growth { STAYS, ONE_A_PASS, ONE_A_STEP };
 
-/* What a job is, for the mistakes that can be made in it. */
+/* Facts about a job that decide which mistakes it can contain. */
 enum {
     TRAINS = 1 << 0,
     INFERS = 1 << 1,
@@ -29,10 +28,10 @@ enum {
     NOT_GRPO = 1 << 6,
     REFERS = 1 << 7,
     GENERATES = 1 << 8,
-    SHORT = 1 << 9, /* what it generates */
+    SHORT = 1 << 9, /* the generated text is short */
     READS = 1 << 10,
     NARROW = 1 << 11,
-    STATEFUL = 1 << 12, /* the optimizer */
+    STATEFUL = 1 << 12, /* the optimizer keeps state */
     OWN_LOOP = 1 << 13,
 };
 
@@ -47,18 +46,18 @@ static unsigned facts_of(const struct tide_job *job)
            (job->optimizer == TIDE_SGD ? 0 : STATEFUL) | (job->loss <= TIDE_LOSS_OWN ? OWN_LOOP : 0);
 }
 
-/* Most mistakes turn one flag of a job over, if it is not so already; others have a function. */
+/* Most mistakes flip one flag of a job, if it is not flipped already; others have a function. */
 struct mistake {
     const char *key;
     double prior;
     enum growth growth;
     unsigned needs; /* facts */
-    /* Puts variant v of the mistake into the job and says it; false: there is no such variant, or the job has
-     * it already. For a mistake with a count, amount is the count. NULL: it is a flag. */
+    /* Puts variant v of the mistake into the job and describes it. False if there is no such variant, or the
+     * job has it already. For a mistake with a count, amount is the count. NULL: the mistake is a flag. */
     bool (*apply)(struct tide_job *job, int variant, int64_t amount, char *what, size_t size);
     size_t flag;      /* offset in the job */
-    bool off;         /* turned off, not on */
-    const char *what; /* says it */
+    bool off;         /* the mistake turns it off */
+    const char *what; /* the description */
 };
 
 static bool graphs(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
@@ -134,7 +133,7 @@ static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size
 #define NO_FLAG(field) offsetof(struct tide_job, field), true
 #define FUNCTION       0, false, NULL
 
-/* How common each is, among those who ask: from the questions in public trackers, roughly. */
+/* The priors: how common each mistake is among those who ask, roughly, from public trackers. */
 static const struct mistake mistakes[] = {
     {"graphs", 0.15, ONE_A_PASS, TRAINS, graphs, FUNCTION},
     {"padding", 0.15, STAYS, TEXT, padding, FUNCTION},
@@ -170,7 +169,7 @@ static const struct mistake mistakes[] = {
 };
 enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
-/* Puts a variant of a mistake into the job and says it; false: there is none. */
+/* Puts a variant of a mistake into the job and describes it. False if there is none. */
 static bool make_mistake(const struct mistake *m, struct tide_job *job, int variant, int64_t amount,
                          char *what, size_t size)
 {
@@ -205,14 +204,14 @@ static bool grows(const struct tried *t)
 }
 
 struct search {
-    struct tide_job job; /* of as many steps as the run had */
+    struct tide_job job; /* with as many steps as the run had */
     const struct tide_evidence *evidence;
     struct tried list[TRIED_MOST];
     int count;
-    double within; /* how far off something may be */
+    double within; /* largest distance of an explanation */
 };
 
-/* Puts a try's mistakes into a copy of the job. */
+/* Puts the mistakes of a try into a copy of the job. */
 static bool compose(const struct search *s, const struct tried *t, struct tide_job *job, char *what,
                     size_t size)
 {
@@ -226,20 +225,20 @@ static bool compose(const struct search *s, const struct tried *t, struct tide_j
     return true;
 }
 
-/* What a forecast says of the measured number. */
+/* Returns the number of a forecast that the evidence measured. */
 static double comparable(const struct search *s, const struct tide_forecast *f)
 {
     return (double)(s->evidence->device ? f->device : f->allocated);
 }
 
 /*
- * The bytes of a job, from two shorter models: every phase's peak is a straight line in the number of layers.
- * A few percent of the time of a whole plan, and as near as the ranking needs; what it finds is planned in
- * full afterwards.
+ * Estimates the bytes of a job from two shorter models: every phase's peak is a straight line in the number
+ * of layers. It takes a few per cent of the time of a whole plan and is exact enough for the ranking. What it
+ * finds is planned in full afterwards.
  */
 static bool estimate(const struct search *s, const struct tide_job *job, double *ret_bytes)
 {
-    /* Large, but on the stack: memory of threads is made at the start of every command and thread. */
+    /* Large, but on the stack: thread-local memory would be allocated for every command and thread. */
     struct tide_forecast low, high;
     struct tide_job small = *job;
     struct tide_err err;
@@ -271,13 +270,13 @@ static double score_of(const struct search *s, const struct tried *t)
 {
     const struct tide_evidence *e = s->evidence;
     double off = fabs(t->bytes - (double)e->bytes), prior = mistakes[t->first].prior;
-    /* Where it died it was on its way to one more: the number is a ceiling, not a demand. */
+    /* It died on its way to one more, so the measured bytes are a ceiling, not a demand. */
     if (grows(t) && e->fails_at > 2)
         off = off > t->unit / 2 ? off - t->unit / 2 : 0;
     off /= (double)e->bytes * PLAN_ERROR;
     if (t->second >= 0)
         prior *= mistakes[t->second].prior * PAIR_PENALTY;
-    /* A count could have been any other: the prior is spread over the values it might have had. */
+    /* A count could have been any other, so the prior is spread over its possible values. */
     if (t->amount)
         prior /= 1 + 0.25 * (double)t->amount;
     if (e->fails_at)
@@ -295,8 +294,8 @@ static void add_try(struct search *s, struct tried t)
     s->list[s->count++] = t;
 }
 
-/* The largest count that the run can have had. How many groups of answers a step of GRPO goes through, one
- * after the other, nobody says. */
+/* Returns the largest count that the run can have had. How many groups of answers a GRPO step goes through is
+ * unknown. */
 static int64_t most_of(const struct search *s, const struct tried *t)
 {
     if (!s->job.steps || (any(t, ONE_A_PASS) && s->job.task == TIDE_TASK_GRPO))
@@ -304,7 +303,7 @@ static int64_t most_of(const struct search *s, const struct tried *t)
     return any(t, ONE_A_PASS) ? tide_times(s->job.steps, s->job.accumulation) : s->job.steps;
 }
 
-/* The count that brings a growing mistake nearest to what was measured: bytes are a straight line in it. */
+/* Fits the count that brings a growing mistake nearest to the measured bytes: they are linear in it. */
 static void try_fitted(struct search *s, struct tried t)
 {
     struct tide_job job;
@@ -344,7 +343,7 @@ static void try_one(struct search *s, struct tried t)
         add_try(s, t);
 }
 
-/* Whether a variant of a mistake is there for this job at all. */
+/* True if the job can have this variant of the mistake. */
 static bool exists(const struct search *s, int mistake, int variant)
 {
     struct tide_job job = s->job;
@@ -352,7 +351,7 @@ static bool exists(const struct search *s, int mistake, int variant)
     return make_mistake(&mistakes[mistake], &job, variant, 2, what, sizeof what);
 }
 
-/* fp32 and eager attention together have a row of their own. */
+/* True for fp32 with eager attention, which is a mistake of its own in the table. */
 static bool told_apart(int a, int b)
 {
     return mistakes[a].apply == wide && mistakes[b].flag == offsetof(struct tide_job, eager);
@@ -379,7 +378,7 @@ static int by_score(const void *left, const void *right)
     return (a->score < b->score) - (a->score > b->score);
 }
 
-/* A pair that needs what one of its two needs alone. */
+/* True if a pair needs the same bytes as one of its two mistakes alone. */
 static bool adds_nothing(const struct tide_explanations *to, const struct tried *t, int64_t bytes)
 {
     for (int i = 0; i < to->count && t->second >= 0; i++) {
@@ -405,8 +404,8 @@ static bool plan_amount(const struct search *s, struct tried t, int64_t amount, 
     return compose(s, &t, &job, what, size) && tide_forecast_make(&job, TIDE_POOLED, f, &err) == 0;
 }
 
-/* Plans the whole model. A large count is planned for less, twice, and the line extended: a plan goes through
- * every tensor that is held. */
+/* Plans the whole model. A large count is planned for two smaller counts and extrapolated, because a plan
+ * visits every tensor that is held. */
 static bool plan_whole(const struct search *s, const struct tried *t, struct tide_forecast *f, char *what,
                        size_t size)
 {
@@ -428,7 +427,7 @@ static bool plan_whole(const struct search *s, const struct tried *t, struct tid
     return true;
 }
 
-/* How many forward passes a step must have had for the count; 0: no more than the job says. */
+/* Returns how many forward passes a step must have had for the count; 0: no more than the job says. */
 static int64_t passes_of(const struct search *s, const struct tried *t)
 {
     int64_t steps = s->job.steps;
@@ -462,9 +461,9 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
         to->list[at] = e;
 }
 
-enum { APART_PERCENT = 5 }; /* what two plans must differ by for a measurement to tell them apart */
+enum { APART_PERCENT = 5 }; /* how much two plans must differ for a measurement to tell them apart */
 
-/* Two with a count, to the same height: by what one of each adds. */
+/* For two mistakes with a count that reach the same bytes: compares what one of each adds. */
 static void test_growth(const struct tide_explanation *a, const struct tide_explanation *b,
                         struct tide_explanations *to)
 {
@@ -479,10 +478,10 @@ static void test_growth(const struct tide_explanation *a, const struct tide_expl
             "which tensors are alive (a census of tidemark.torch): in bytes the two are alike in every phase");
 }
 
-/* What one of the first two adds by the step, else the phase whose peak differs most between them. */
+/* Asks for the growth per step if only one of the first two grows, else for the phase that differs most. */
 static void find_test(const struct search *s, struct tide_explanations *to)
 {
-    enum { LATER = 10, LEAST = 3 }; /* the optimizer's state is there from step 2 on */
+    enum { LATER = 10, LEAST = 3 }; /* the optimizer's state exists from step 2 on */
     int64_t later = s->job.steps && s->job.steps < LATER ? s->job.steps : LATER;
     double most = APART_PERCENT / 100.0;
     to->test[0] = '\0';
@@ -543,7 +542,7 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
     ret->right_distance = comparable(s, &ret->right) / (double)evidence->bytes - 1;
     /* A correct run does not grow with its steps. */
     ret->innocent = fabs(ret->right_distance) < 2 * PLAN_ERROR && !evidence->per_step;
-    /* A mistake that is further off than a correct run explains nothing, unless something grew. */
+    /* A mistake that is further off than a correct run explains nothing, unless the run grew. */
     bool grew = evidence->fails_at || evidence->per_step;
     s->within = ret->innocent || grew ? SHOWN_WITHIN : fmin(SHOWN_WITHIN, fabs(ret->right_distance));
     try_all(s);

@@ -17,9 +17,9 @@ struct run {
     struct tide_batch batch;
     int policy_leaves;
     struct tide_sized *scratch; /* of an update: two per leaf */
-    bool *has_state;            /* leaves whose optimizer state is there */
-    bool *elsewhere;            /* leaves whose state another process has */
-    int old_nodes;              /* of a graph that a mistake holds from the step before */
+    bool *has_state;            /* leaves that have optimizer state */
+    bool *elsewhere;            /* leaves whose state is in another process */
+    int old_nodes;              /* of a graph that a mistake keeps from the previous step */
 };
 
 static int width_of(enum tide_precision precision)
@@ -50,12 +50,12 @@ static int make_net(struct run *run, struct tide_net *net, bool policy, struct t
     int first = run->tape.leaf_count;
     if (tide_net_init(net, &run->tape, &job->model, &how, err))
         return -1;
-    if (shares_weights(job)) /* a model that never goes back need not stay whole */
+    if (shares_weights(job)) /* a model without a backward pass need not stay whole */
         tide_net_share(net, &run->tape, first, policy && trains && job->sharding == TIDE_SHARD_GRADIENTS);
     return 0;
 }
 
-/* A model that lies about and does nothing. */
+/* A model that takes memory and is never used. */
 static int make_copy(struct run *run, struct tide_err *err)
 {
     struct tide_net net;
@@ -107,8 +107,8 @@ static struct tide_sized grpo_loss(struct run *run)
     return tide_then(tape, loss, tide_torch_mean(tape, loss, 1));
 }
 
-/* Greedy decoding with a cache: the prompt, then one token at a time. One token is like the next, so of many
- * only some are run, and the caches stretched in between; with a graph each counts. */
+/* Greedy decoding with a cache: the prompt, then one token at a time. All tokens are alike, so of many only
+ * some are run, and the caches are stretched in between. With a graph, every token is run. */
 static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps_graph)
 {
     enum { RUN_EXACT = 40, RUN_FAST = 2 };
@@ -146,7 +146,7 @@ static bool is_trained(const struct run *run, int leaf)
     return leaf < run->policy_leaves && run->tape.leaves[leaf].trains;
 }
 
-/* And its state is in this process. */
+/* True if the leaf trains and its state is in this process. */
 static bool is_updated(const struct run *run, int leaf)
 {
     return is_trained(run, leaf) && !run->elsewhere[leaf];
@@ -165,8 +165,8 @@ static void zero_gradients(struct run *run)
         tide_shard_drop_gradients(tape);
 }
 
-/* ZeroRedundancyOptimizer gives every parameter, the largest first, to the process that has least. Planned is
- * the process that ends up with most. */
+/* ZeroRedundancyOptimizer gives each parameter, the largest first, to the process that has the least. The
+ * plan is for the process that ends up with the most. */
 static int give_states(struct run *run, struct tide_err *err)
 {
     int count = run->policy_leaves;
@@ -217,7 +217,7 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
         sizes[2] = sizes[3] = count < 4096 ? 0 : tide_times((count + 255) / 256, 4);
         return;
     case TIDE_ADAFACTOR:
-        /* A row and a column of squares for a matrix, all of them for the rest. */
+        /* A row and a column of squares for a matrix; all squares for other tensors. */
         sizes[0] = leaf->rows > 1 ? tide_times(leaf->rows, leaf->width) : bytes;
         sizes[1] = leaf->rows > 1 ? tide_times(leaf->count / leaf->rows, leaf->width) : 0;
         return;
@@ -226,7 +226,7 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
     }
 }
 
-/* The state of one parameter, made where it is not there yet. Returns the bytes of its first tensor. */
+/* Makes the state of one parameter if it does not exist yet. Returns the bytes of its first tensor. */
 static int64_t make_state(struct run *run, int leaf)
 {
     struct tide_leaf wide = run->tape.leaves[leaf];
@@ -239,9 +239,9 @@ static int64_t make_state(struct run *run, int leaf)
     return sizes[0];
 }
 
-/* Scratch: AdamW over lists (the default) makes a root of every second moment at once; in a loop it makes two
- * of one parameter at a time; Adafactor one of one parameter. A master copy in fp32 gets gradients in fp32.
- */
+/* Scratch: AdamW over lists (the default) makes the roots of all second moments at once; AdamW in a loop
+ * makes two tensors for one parameter at a time; Adafactor one. A master copy in fp32 gets gradients in
+ * fp32. */
 static void update(struct run *run)
 {
     const struct tide_job *job = run->job;
@@ -275,7 +275,7 @@ static void update(struct run *run)
     }
 }
 
-/* Data-parallel training (DDP) sums gradients in buckets, beside the gradients themselves. */
+/* Data-parallel training (DDP) sums gradients in buckets, which exist beside the gradients. */
 static void make_buckets(struct run *run)
 {
     const struct tide_job *job = run->job;
@@ -294,7 +294,7 @@ static void make_master(struct run *run)
             tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_PART_OPTIMIZER);
 }
 
-/* The tokens of this step, and what a careless program keeps of making them. */
+/* Generates the tokens of this step, and keeps what a mistake keeps. */
 static void roll_out(struct run *run)
 {
     const struct tide_job *job = run->job;
@@ -320,7 +320,7 @@ static void evaluate(struct run *run)
     tide_tape_forget(tape, run->old_nodes);
 }
 
-/* The logits of a pass without a graph join a list; those of steps that are not run join it at once. */
+/* Adds the logits of a pass without a graph to a list. Those of steps that are not run are added at once. */
 static void keep_logits(struct run *run, int step)
 {
     const struct tide_job *job = run->job;
@@ -338,7 +338,7 @@ static void keep_logits(struct run *run, int step)
     tape->grad = true;
 }
 
-/* Forward passes that are summed before one backward, or a backward after each. */
+/* Runs forward passes that are summed before one backward, or a backward after each. */
 static void passes(struct run *run)
 {
     const struct tide_job *job = run->job;
@@ -454,7 +454,7 @@ static void release(struct run *run)
     free(run->elsewhere);
 }
 
-/* The third step is like all that follow, but where something grows. */
+/* The third step is like all later ones, unless something grows. */
 static int steps_of(const struct tide_job *job, enum tide_detail detail)
 {
     enum { USUAL = 3, MOST = 24 };
@@ -488,7 +488,7 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
         memcpy(to->phases, run.tape.phases, sizeof to->phases);
         to->phase_count = run.tape.phase_count;
         to->reserved = run.tape.cacher.reserved;
-        for (int i = 0; i < to->phase_count && job->host; i++) /* a heap shrinks too */
+        for (int i = 0; i < to->phase_count && job->host; i++) /* a heap also shrinks */
             to->reserved = to->phases[i].reserved > to->reserved ? to->phases[i].reserved : to->reserved;
     }
     release(&run);
@@ -496,9 +496,9 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
 }
 
 /*
- * What the process has on the device beside the allocator's segments: the context, the kernels that were
- * loaded and the libraries' own memory. Measured on an H200 with CUDA 13.0 (docs/PLAN.md); other cards and
- * versions differ by some hundred megabytes.
+ * What the process has on the device beside the allocator's segments: the context, loaded kernels and the
+ * libraries' own memory. Measured on an H200 with CUDA 13.0 (docs/PLAN.md); other cards and versions differ
+ * by some hundred megabytes.
  */
 static int64_t context_bytes(const struct tide_job *job)
 {
@@ -516,13 +516,13 @@ int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, stru
     memset(f, 0, sizeof *f);
     if (tide_job_check(job, err) || run_once(job, detail, 0, NULL, f, err))
         return -1;
-    /* Making the model is not counted: who loads weights from a file does it differently. */
+    /* Making the model is not counted, because loading weights from a file takes other memory. */
     for (int i = 0; i < f->phase_count; i++)
         if (strcmp(f->phases[i].name, "model") != 0 && f->phases[i].peak > f->phases[f->peak].peak)
             f->peak = i;
     f->allocated = f->phases[f->peak].peak;
     memcpy(f->owned, f->phases[f->peak].owned, sizeof f->owned);
-    /* A compiler lays its buffers out itself; measured, the allocator then keeps 7 % more than is in use. */
+    /* A compiler lays out its own buffers. Measured, the allocator then keeps 7 % more than is in use. */
     if (job->compiled)
         f->reserved = f->allocated + f->allocated / 14;
     f->context = context_bytes(job);

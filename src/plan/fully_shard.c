@@ -34,7 +34,7 @@ static struct tide_sized take_on(struct tide_tape *tape, enum tide_stream stream
     return taken;
 }
 
-/* Elements of all parameters of a group; width: of one, which is the same for all. */
+/* Returns the elements of all parameters of a group. *ret_width: bytes of one, the same for all. */
 static int64_t group_count(const struct tide_tape *tape, int number, bool gradients, int *ret_width)
 {
     const struct tide_group *group = &tape->groups[number];
@@ -49,7 +49,7 @@ static int64_t group_count(const struct tide_tape *tape, int number, bool gradie
     return count;
 }
 
-/* The parts of a new group's parameters, and the whole ones go. */
+/* Makes this process's parts of a new group's parameters, then frees the whole ones. */
 static void cut_up(struct tide_tape *tape, int number)
 {
     struct tide_group *group = &tape->groups[number];
@@ -189,7 +189,7 @@ void tide_shard_after_back(struct tide_tape *tape, int number)
         take_on(tape, TIDE_STREAM_REDUCE, count / tape->processes, width, TIDE_PART_GRADIENTS);
     if (group->gradient.storage < 0)
         group->gradient = part;
-    else /* added to what is there */
+    else /* added to the existing gradient */
         tide_tape_drop(tape, part);
 }
 

@@ -5,7 +5,7 @@ struct tide_net_call tide_loss_call(const struct tide_job *job, int64_t rows)
     return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
 }
 
-/* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
+/* Replaces what is held, as an assignment does: the new value exists before the old one is freed. */
 static void hold_on(struct tide_tape *tape, struct tide_sized *held, struct tide_sized tensor)
 {
     tide_tape_keep(tape, tensor);
@@ -13,23 +13,24 @@ static void hold_on(struct tide_tape *tape, struct tide_sized *held, struct tide
     *held = tensor;
 }
 
-/* transformers makes a cache of keys and values unless it is told not to, or blocks are computed again. */
+/* transformers keeps a cache of keys and values, unless it is told not to or blocks are recomputed. */
 static bool makes_cache(const struct tide_job *job)
 {
     return (job->loss == TIDE_LOSS_HF || job->loss == TIDE_LOSS_OWN) && !job->no_cache && !job->checkpointing;
 }
 
 /*
- * A compiled graph's way back begins with gradients of zeros for its outputs that no loss comes from: keys
- * and values, and the logits, if the loss is in the graph too. GPT-2's is not: that transformers warns of its
- * missing loss_type ends the graph before, and the last hidden states leave it beside the logits.
+ * The backward pass of a compiled graph begins with gradients of zeros for outputs that do not lead to the
+ * loss: keys and values, and the logits, if the loss is in the graph too. GPT-2's loss is not: transformers'
+ * warning of its missing loss_type ends the graph before, so the last hidden states leave it beside the
+ * logits.
  */
 static int64_t zeros(const struct tide_tape *tape, const struct tide_job *job, const struct tide_net *net,
                      struct tide_sized logits)
 {
     const struct tide_architecture *m = &job->model;
     bool gpt = m->family == TIDE_FAMILY_GPT2;
-    int width = tape->cast_width && !gpt ? 4 : logits.width; /* what is rotated, is so in fp32 */
+    int width = tape->cast_width && !gpt ? 4 : logits.width; /* rotation is done in fp32 */
     struct tide_sized more = gpt ? net->hidden : logits;
     int64_t bytes = job->loss == TIDE_LOSS_OWN ? 0 : tide_times(more.count, more.width);
     int64_t row = tide_times(m->kv_heads, m->head_channels), rows = tide_times(net->batch, net->rows);
@@ -38,8 +39,8 @@ static int64_t zeros(const struct tide_tape *tape, const struct tide_job *job, c
 }
 
 /*
- * Products with a gradient of 16 bits whose rows are no multiple of 8 are padded: there are two copies of the
- * gradient with rows of whole 128 bytes, and one of the weight in place of autocast's.
+ * A compiled product with a 16-bit gradient whose rows are not a multiple of 8 is padded: there are two
+ * copies of the gradient with rows of whole 128 bytes, and one of the weight in place of autocast's.
  */
 static int64_t padding(const struct tide_tape *tape, const struct tide_architecture *m,
                        struct tide_sized logits)
@@ -63,7 +64,7 @@ static void begin_compiled(struct tide_tape *tape, const struct tide_job *job, c
         tide_tape_scratch(tape, loss.node, TIDE_SCRATCH_BEFORE, made);
 }
 
-/* Cross entropy; wide: of a copy of the logits in fp32. */
+/* Cross entropy. wide: computed from a copy of the logits in fp32. */
 static struct tide_sized entropy(struct tide_tape *tape, struct tide_sized logits, bool wide)
 {
     struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
@@ -73,8 +74,8 @@ static struct tide_sized entropy(struct tide_tape *tape, struct tide_sized logit
     return loss;
 }
 
-/* What a model of transformers computes of its logits and labels, in fp32: the labels are shifted, in a copy,
- * and not the logits. */
+/* The loss that a model of transformers computes from its logits and labels, in fp32. It shifts a copy of the
+ * labels, not the logits. */
 static struct tide_sized shifted_entropy(struct tide_tape *tape, const struct tide_job *job,
                                          struct tide_sized logits, int64_t rows)
 {
@@ -102,7 +103,7 @@ static struct tide_sized upcast_loss(struct tide_tape *tape, const struct tide_j
     return loss;
 }
 
-/* cross_entropy(model(x).logits.flatten(0, 1), next), with or without a variable for the logits. */
+/* cross_entropy(model(x).logits.flatten(0, 1), next), with or without a variable that holds the logits. */
 static struct tide_sized own_loss(struct tide_tape *tape, const struct tide_job *job,
                                   struct tide_sized logits, struct tide_batch *batch)
 {
@@ -111,8 +112,8 @@ static struct tide_sized own_loss(struct tide_tape *tape, const struct tide_job 
     return entropy(tape, logits, false);
 }
 
-/* model(x, labels=x).loss, or output = model(x, labels=x) and output.loss. The Trainer has Accelerate turn
- * what autocast left narrow into fp32. */
+/* model(x, labels=x).loss, or output = model(x, labels=x) and output.loss. With the Trainer, Accelerate casts
+ * what autocast left narrow to fp32. */
 static struct tide_sized model_loss(struct tide_tape *tape, const struct tide_job *job,
                                     struct tide_sized logits, struct tide_batch *batch)
 {
@@ -125,8 +126,8 @@ static struct tide_sized model_loss(struct tide_tape *tape, const struct tide_jo
 }
 
 /*
- * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 tokens, which
- * are made again on the way back; there the gradients are summed in fp32.
+ * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 tokens. The
+ * backward pass recomputes the tiles and sums the gradients in fp32.
  */
 static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                                     struct tide_sized hidden)
@@ -158,7 +159,7 @@ static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job
     call.headless = job->loss == TIDE_LOSS_TRL;
     tide_net_set_cache_aside(net, tape);
     struct tide_sized out = tide_net_forward(net, tape, batch->in, &call), loss;
-    if (own) { /* the model has returned, and its output but for the logits is gone */
+    if (own) { /* the model has returned, and only the logits of its output are left */
         tide_net_done(net, tape);
         tide_net_drop_cache(net, tape);
     }
@@ -203,7 +204,7 @@ struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const stru
     tide_tape_drop(tape, logits);
     struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
     struct tide_sized shares = tide_torch_log_softmax(tape, wide);
-    if (logits.width == 4) /* all rows but the last do not lie together, and are put so for a moment */
+    if (logits.width == 4) /* all rows but the last are not contiguous, and are copied for a moment */
         tide_tape_drop(tape, tide_tape_take(tape, wide.count, wide.width, TIDE_PART_HEAD));
     tide_tape_drop(tape, wide);
     struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);

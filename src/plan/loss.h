@@ -1,6 +1,6 @@
 /*
- * loss.h - from a batch to the loss, as the loops that people run do it: which of a model's outputs are made,
- * and how long Python holds them.
+ * loss.h - from a batch to the loss, as in common training loops: which of a model's outputs are made, and
+ * how long Python holds them.
  */
 #ifndef TIDE_LOSS_H
 #define TIDE_LOSS_H
@@ -10,18 +10,18 @@
 
 struct tide_batch {
     struct tide_sized in;
-    /* What a variable of the loop holds until it is assigned again: logits, and a mistake's fp32 copy. */
+    /* What a loop variable holds until it is assigned again: logits, and (a mistake) their fp32 copy. */
     struct tide_sized held, held_wide;
 };
 
-/* A forward pass over so many new tokens of each sequence. */
+/* A forward pass over `rows` new tokens of each sequence. */
 struct tide_net_call tide_loss_call(const struct tide_job *job, int64_t rows);
 
-/* One forward pass and its loss; what is not held is let go. */
+/* One forward pass and its loss. Frees what is not held. */
 struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                             struct tide_batch *batch);
 
-/* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs of a model. */
+/* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs from a model. */
 struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const struct tide_job *job,
                                               struct tide_net *net, struct tide_sized in);
 

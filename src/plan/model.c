@@ -114,7 +114,7 @@ static int check_bounds(const struct tide_architecture *m, struct tide_err *err)
     return 0;
 }
 
-/* A head's width may be said by itself: then it need not be a part of the model's. */
+/* A configuration may give the width of a head itself: then it need not divide the model's width. */
 static int check(const struct tide_architecture *m, struct tide_err *err)
 {
     if (check_bounds(m, err))
@@ -271,7 +271,7 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
                    : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are supported");
 }
 
-/* The document is given back. */
+/* Consumes the reference to the document. */
 static int take_document(json_t *root, struct tide_architecture *ret_model, struct tide_err *err)
 {
     struct tide_architecture model;

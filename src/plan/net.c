@@ -110,7 +110,7 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
                                      .turned = true};
     if (!m->tied)
         net->head = tide_net_linear(net, tape, m->channels, m->vocabulary, false, false);
-    else /* A head is made, and dropped when it is tied: the allocator keeps its segment. */
+    else /* A head is made, and freed when it is tied: the allocator keeps its segment. */
         tide_tape_drop(tape,
                        tide_tape_take(tape, tide_times(m->vocabulary, m->channels), how->width, how->owner));
 }
@@ -160,7 +160,7 @@ void tide_net_release(struct tide_net *net)
 }
 
 /* GPT-2's GELU, as eight operators: keeps its input, half of it, the tanh and one plus the tanh. Autocast
- * computes a power in fp32, so that all but the half are wide, and a wide copy of the input is kept too. */
+ * computes a power in fp32, so all but the half are wide, and a wide copy of the input is kept too. */
 static struct tide_sized gelu_new(struct tide_tape *tape, struct tide_sized x)
 {
     enum tide_part owner = TIDE_PART_MLP;
@@ -184,7 +184,7 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
     return tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
 }
 
-/* What a kernel reads of q, k and v, which it keeps. */
+/* Saves q, k and v, which a kernel reads, and drops them. */
 static void read_inputs(struct tide_tape *tape, int node, const struct tide_sized in[3], int width)
 {
     for (int i = 0; i < 3; i++) {
@@ -194,7 +194,7 @@ static void read_inputs(struct tide_tape *tape, int node, const struct tide_size
     }
 }
 
-/* One kernel: keeps q, k, v, its output and a number per row and head. */
+/* One kernel: keeps q, k, v, its output and one number per row and head. */
 static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
 {
@@ -205,7 +205,7 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
                                tide_torch_cast(tape, k, width, TIDE_PART_ATTENTION),
                                tide_torch_cast(tape, v, width, TIDE_PART_ATTENTION)};
     int64_t scratch = tide_times(rows, 4) + tide_times(tide_times(rows, m->head_channels), 4);
-    if (k.count < q.count) /* gradients of keys and values, once per query head */
+    if (k.count < q.count) /* gradients of keys and values for every query head */
         scratch += tide_times(tide_times(rows, m->head_channels), 2 * width);
     int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, scratch) : -1;
     struct tide_sized out =
@@ -217,7 +217,7 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
     tide_tape_drop(tape, sums);
     if (net->mask.storage >= 0 && net->how.compiled)
         tide_tape_save(tape, node, net->mask);
-    else if (net->mask.storage >= 0) { /* as numbers to add, for this layer alone */
+    else if (net->mask.storage >= 0) { /* as numbers to add, for this layer only */
         struct tide_sized bias = tide_tape_take(tape, net->mask.count, width, TIDE_PART_ATTENTION);
         tide_tape_save(tape, node, bias);
         tide_tape_drop(tape, bias);
@@ -225,8 +225,8 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
     return out;
 }
 
-/* softmax(q k' / sqrt(d) + mask) v, operator by operator. q, k and v are copied because their heads do not
- * lie together. */
+/* softmax(q k' / sqrt(d) + mask) v, operator by operator. q, k and v are copied because their heads are not
+ * contiguous. */
 static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
 {
@@ -259,7 +259,7 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
     return tide_then(tape, out, tide_torch_copy(tape, out, owner));
 }
 
-/* Every key-value head as often as queries share it; a copy. */
+/* Repeats every key-value head for each query head that shares it; a copy. */
 static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
     int64_t times = net->model->heads / net->model->kv_heads;
@@ -275,8 +275,8 @@ static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, st
 }
 
 /*
- * Grouped heads in fp32: no kernel takes them, so PyTorch falls back to plain products. Keeps the scaled
- * queries, the scaled keys and the values, each once per query head, and the shares.
+ * Grouped heads in fp32: no fused kernel takes them, so PyTorch falls back to plain products. Keeps the
+ * scaled queries, the scaled keys and the values, each for every query head, and the softmax.
  */
 static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
@@ -297,7 +297,7 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
     if (shares.node >= 0)
         tape->nodes[shares.node].scratch = tide_times(pairs, shares.width);
-    tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* which scores are none */
+    tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* a mask of masked scores */
     tide_tape_drop(tape, scores);
     struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
     TIDE_DROP(tape, key, value, query, mask, shares);
@@ -305,8 +305,8 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
 }
 
 /*
- * Compiled, pictures get a mask that hides nothing, of a shape that no kernel takes: plain products, in fp32
- * but for autocast. Keeps queries, keys, values and the shares.
+ * Compiled image models get a mask that hides nothing, of a shape that no fused kernel takes. So attention is
+ * plain products, in fp32 unless under autocast. Keeps queries, keys, values and the softmax.
  */
 static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                          struct tide_sized k, struct tide_sized v)
@@ -387,7 +387,7 @@ void tide_net_done(struct tide_net *net, struct tide_tape *tape)
     tide_shard_done(tape, outer_group(net));
 }
 
-/* Keys or values join those of before: a new tensor of both, which stays; width: the cache's. */
+/* Appends keys or values to the cached ones: a new tensor of both, which stays. width: the cache's. */
 static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, struct tide_sized *kept,
                                 struct tide_sized x, int width)
 {
@@ -486,12 +486,12 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
         struct tide_sized turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
         TIDE_DROP(tape, q, k);
         q = turned_q;
-        struct tide_sized alone = v; /* what is joined goes when both are */
+        struct tide_sized alone = v; /* the parts are freed after both are joined */
         tide_tape_keep(tape, turned_k);
         tide_tape_keep(tape, alone);
         k = extend(net, tape, &net->cache[layer].keys, turned_k, turned_k.width);
         v = extend(net, tape, &net->cache[layer].values, v,
-                   turned_k.width); /* the keys' type is the cache's */
+                   turned_k.width); /* the cache has the keys' type */
         TIDE_DROP(tape, turned_k, alone);
     }
     bool repeats = turns && (net->how.eager || net->mask.storage >= 0);
@@ -513,7 +513,7 @@ static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape,
                                    struct tide_sized x)
 {
     struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
-    if (!net->how.compiled) /* else what opens is computed again */
+    if (!net->how.compiled) /* else the activation is recomputed */
         open = tide_then(tape, gate, tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP));
     struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
@@ -541,7 +541,7 @@ struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int laye
     return out;
 }
 
-/* Cosines and sines, or GPT-2's places; and the mask that eager attention or padded rows need. */
+/* Makes the embedding, cosines and sines or GPT-2's positions, and the mask if one is needed. */
 static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, struct tide_sized ids,
                                struct tide_sized *ret_embedded)
 {
@@ -559,7 +559,7 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
         x = tide_torch_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_PART_RESIDUAL);
         TIDE_DROP(tape, sum, place_ids);
     } else {
-        /* The angles are a product, the first of all. */
+        /* The angles are a product, the first of all products. */
         tide_tape_product(tape, -1);
         int64_t count = tide_times(net->rows, m->head_channels);
         net->cosine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
@@ -569,7 +569,7 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
     int64_t pairs = tide_times(tide_times(net->batch, net->rows), net->rows + net->past);
     if (net->how.eager)
         net->mask = tide_tape_take(tape, pairs, x.width, TIDE_PART_ATTENTION);
-    else if (net->how.compiled) /* whether it hides anything is not known when compiling */
+    else if (net->how.compiled) /* when compiling, it is unknown whether it hides anything */
         net->mask =
             tide_tape_take(tape, pairs, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_ATTENTION);
     else if (net->masked && !one_row)
@@ -577,7 +577,7 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
     return x;
 }
 
-/* A checkpointed block needs them again on the way back; they go when the next pass comes in. */
+/* A checkpointed block needs them again in the backward pass, so they are freed when the next pass begins. */
 static void leave(struct tide_net *net, struct tide_tape *tape)
 {
     TIDE_DROP(tape, net->cosine, net->sine, net->mask);

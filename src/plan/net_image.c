@@ -51,11 +51,11 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
 {
     const struct tide_architecture *m = net->model;
     int64_t side = net->rows / m->patch, patches = tide_times(side, side), batch = net->batch;
-    /* A convolution whose stride is its size: like a linear layer on patches, but the way back gives no
-     * gradient to the pictures. */
+    /* A convolution whose stride is its size: like a linear layer on patches, but the backward pass gives no
+     * gradient to the images. */
     struct tide_sized planes = tide_torch_linear(tape, pictures, net->patches.weight, net->patches.bias,
                                                  net->patches.in, m->channels, false, TIDE_PART_RESIDUAL);
-    /* cat((class token, patches)): a new tensor; its gradient's part for the patches is a view. */
+    /* cat((class token, patches)): a new tensor. The patches' part of its gradient is a view. */
     int node = planes.node >= 0 ? tide_tape_node(tape, 0) : -1;
     tide_tape_leaf_edge(tape, node, net->class_token,
                         tide_times(m->channels, tape->leaves[net->class_token].width), false);
@@ -83,7 +83,7 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     return logits;
 }
 
-/* eats: x is let go as soon as it was convolved, as where its variable is assigned again. */
+/* eats: x is freed right after the convolution, as when its variable is assigned again. */
 static struct tide_sized conv_norm(struct tide_net *net, struct tide_tape *tape, struct tide_sized x,
                                    const struct tide_linear *l, const struct tide_norm *norm, int64_t pixels,
                                    bool bends, bool eats)

@@ -1,5 +1,5 @@
 /*
- * plan_read.c - a plan that was written as JSON, read back: the totals, the parts at the peak and the phases.
+ * plan_read.c - reads back a plan that was written as JSON: the totals, the parts at the peak and the phases.
  */
 #include "base/json_read.h"
 #include "base/text.h"
@@ -9,7 +9,7 @@
 
 enum { PLAN_MOST = 4 << 20 };
 
-/* A number beyond this is not a size; what is added up of those below fits. */
+/* A larger number is not a size. Sums of smaller ones do not overflow. */
 static const int64_t LARGEST = INT64_C(1) << 56;
 
 static int64_t number(const json_t *object, const char *key)
@@ -25,7 +25,7 @@ static void take_parts(const json_t *object, int64_t owned[TIDE_PARTS])
         owned[part] = number(object, tide_part_name((enum tide_part)part));
 }
 
-/* Names of phases are ours: any other is left out. */
+/* Returns our copy of a phase's name; NULL for any other name, which is skipped. */
 static const char *known_phase(const char *name)
 {
     static const char *const names[] = {"forward",    "reference forward", "backward",  "update",

@@ -86,7 +86,7 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
     print_row("total", f->allocated, cells, count, out);
 }
 
-/* Activations by layer: in one line, for they are alike in all but the first and the last. */
+/* Prints activations by layer in one line, because all layers but the first and the last are alike. */
 static void print_layers(const struct tide_job *job, const struct tide_forecast *f, FILE *out)
 {
     int64_t least = INT64_MAX, most = 0, all = 0, layers = job->model.layers;

@@ -8,14 +8,14 @@
 
 #include <stdio.h>
 
-/* What fits into a device. */
+/* What fits on a device. */
 struct tide_capacity {
-    int64_t device_bytes; /* 0: nobody asked */
+    int64_t device_bytes; /* 0: not asked for */
     bool fits;
-    int64_t batch, sequence; /* the largest, and the longest with the job's batch, that do; 0: none does */
+    int64_t batch, sequence; /* largest batch, and longest sequence with the job's batch; 0: none fits */
 };
 
-/* Searches; job must be one that can be planned. */
+/* Searches for the capacity. The job must be one that can be planned. */
 struct tide_capacity tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast,
                                         int64_t device_bytes);
 
@@ -24,12 +24,12 @@ void tide_forecast_print(const struct tide_job *job, const struct tide_forecast 
 void tide_explanations_print(const struct tide_job *job, const struct tide_evidence *evidence,
                              const struct tide_explanations *found, FILE *out);
 
-/* found NULL: nobody asked. */
+/* found NULL: no explanation was asked for. */
 void tide_plan_json(const struct tide_job *job, const struct tide_forecast *forecast,
                     const struct tide_capacity *room, const struct tide_evidence *evidence,
                     const struct tide_explanations *found, FILE *out);
 
-/* Such a document, read back: totals, parts and phases. host: the job runs on the processor. */
+/* Reads such a document back: totals, parts and phases. *ret_host: the job runs on the processor. */
 int tide_plan_read(const char *path, struct tide_forecast *ret_forecast, bool *ret_host,
                    struct tide_err *err);
 

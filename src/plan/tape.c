@@ -12,7 +12,7 @@ struct tide_storage {
     int64_t bytes;
     short layer;
     unsigned char owner;
-    int next; /* in the list of unused ones */
+    int next; /* in the list of unused storages */
 };
 
 struct tide_checkpoint {
@@ -59,7 +59,7 @@ static bool has_grown(struct tide_tape *tape, int status)
     return status == 0;
 }
 
-/* Room for one more in an array; false when there is none. */
+/* Makes room for one more in an array; false if there is none. */
 #define ROOM(tape, array, capacity, count, most)                                                             \
     has_grown(tape, TIDE_GROW((tape)->array, (tape)->capacity, (tape)->count + 1, most))
 
@@ -123,7 +123,7 @@ static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part own
     return at;
 }
 
-/* A tape that failed does not count any more: its operators hand on what they were given. */
+/* A tape that failed no longer counts references: its operators return what they were given. */
 static void hold(struct tide_tape *tape, int storage)
 {
     if (storage >= 0 && !tape->failed)
@@ -291,7 +291,7 @@ struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_functi
     return out;
 }
 
-/* Runs a checkpointed block again, and gives its nodes what the second run saved. */
+/* Recomputes a checkpointed block, and gives its nodes what the second run saved. */
 static void run_again(struct tide_tape *tape, int number)
 {
     struct tide_checkpoint c = tape->checkpoints[number];
@@ -315,8 +315,8 @@ static void run_again(struct tide_tape *tape, int number)
     tape->node_count = base;
 }
 
-/* `storage`, to which the caller has a reference, joins what was there (viewed: which is a view). Returns the
- * sum's storage. */
+/* Adds the gradient `storage`, whose reference the caller owns, to the one that is `there` (viewed: which is
+ * a view). Returns the sum's storage. */
 static int add_up(struct tide_tape *tape, int there, int storage, bool viewed)
 {
     if (there < 0)
@@ -371,7 +371,7 @@ static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
     node->saved_count = 0;
 }
 
-/* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG). One per thread
+/* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG), for each thread
  * that multiplies. cuBLASLt, which adds biases, gets 1 MiB (CUBLASLT_WORKSPACE_SIZE). */
 enum { WORKSPACE = 32 << 20, BIAS_WORKSPACE = 1 << 20 };
 
@@ -413,7 +413,7 @@ static void step_back(struct tide_tape *tape, int at)
     int second = twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1;
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
-        if (node->again >= 0) /* what was computed again goes when it was read, before a gradient is cast */
+        if (node->again >= 0) /* recomputed tensors are freed when read, before a gradient is cast */
             let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
         results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
                                                   : new_storage(tape, edge->bytes, TIDE_PART_BACKWARD);
@@ -445,7 +445,7 @@ static void step_back(struct tide_tape *tape, int at)
     }
 }
 
-/* A node that no gradient reaches still counts as a use of its parameters. */
+/* True if a gradient reaches the node. If none does, the node still counts as a use of its parameters. */
 static bool reached(const struct tide_tape_node *node)
 {
     for (int i = 0; i < TIDE_SLOTS; i++)
@@ -472,7 +472,7 @@ static void end_checkpoint(struct tide_tape *tape, int at)
     }
 }
 
-/* How often each parameter will be delivered to: by the nodes of this graph alone. */
+/* Counts how often each parameter will get a gradient from the nodes of this graph. */
 static void count_uses(struct tide_tape *tape, int from)
 {
     for (int i = 0; i < tape->leaf_count; i++)

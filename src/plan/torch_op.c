@@ -11,13 +11,13 @@ static struct tide_sized same(struct tide_tape *tape, struct tide_sized x)
     return x;
 }
 
-/* A node if x is on the graph, else -1. */
+/* Returns a node if x is on the graph, else -1. */
 static int follow(struct tide_tape *tape, struct tide_sized x)
 {
     return x.node >= 0 ? tide_tape_node(tape, 0) : -1;
 }
 
-/* Makes so many elements of x, which gets a gradient of its own. */
+/* Makes `count` elements from x, whose gradient is a new tensor. */
 static struct tide_sized make_of(struct tide_tape *tape, struct tide_sized x, int64_t count, int width,
                                  enum tide_saves saves, enum tide_part owner)
 {
@@ -37,8 +37,7 @@ struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, i
     return x.width == width ? same(tape, x) : make_of(tape, x, x.count, width, TIDE_SAVES_NOTHING, owner);
 }
 
-/* What is shared out is saved by name alone: fully_shard takes its memory
- * away and gives it back. */
+/* A shared-out weight is saved without storage: fully_shard frees its memory and gathers it again. */
 static struct tide_sized whole_of(const struct tide_leaf *leaf)
 {
     return (struct tide_sized){.storage = leaf->group < 0 ? leaf->storage : -1,
@@ -47,8 +46,7 @@ static struct tide_sized whole_of(const struct tide_leaf *leaf)
                                .width = leaf->width};
 }
 
-/* The weight as the product gets it. Autocast keeps its copy of a weight that
- * trains until the scope ends. */
+/* The weight as the product reads it. Autocast keeps its copy of a trained weight until its scope ends. */
 static struct tide_sized weight_of(struct tide_tape *tape, int number)
 {
     struct tide_leaf *leaf = &tape->leaves[number];
@@ -77,10 +75,9 @@ static void weight_edge(struct tide_tape *tape, int node, struct tide_sized weig
 }
 
 /*
- * Scratch of the sum over rows that is a bias' gradient: PyTorch splits the
- * rows over several blocks of 128 columns, 4 rows at a time, such that each
- * sums 16 values, but no more blocks than the device runs at once, and no more
- * than 256 values.
+ * Scratch of the sum over rows that is a bias's gradient. PyTorch splits the rows over several blocks of 128
+ * columns, 4 rows at a time, such that each sums 16 values. There are at most as many blocks as the device
+ * runs at once, unless a block would sum more than 256 values.
  */
 static int64_t column_sums(int64_t rows, int64_t columns)
 {
@@ -160,8 +157,7 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
-    /* The second factor's gradient is made first; a narrow one's is wide before
-     * it is cast. */
+    /* The second factor's gradient is made first. A narrow one is made wide, and then cast. */
     tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
     if (b.node >= 0 && b.width < out.width)
         tide_tape_edge_scratch(tape, node, bytes_of(out));
@@ -223,9 +219,8 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
 }
 
 /*
- * Scratch of a table's gradient: what sorts the ids, and past 3072 of them
- * partial sums in fp32, one row per ten ids and one per id that can differ.
- * Compiled, a whole table in fp32.
+ * Scratch of a table's gradient: memory to sort the ids, and past 3072 of them partial sums in fp32, one row
+ * per ten ids and one per distinct id. Compiled: a whole table in fp32.
  */
 static int64_t table_sums(const struct tide_tape *tape, const struct tide_leaf *table, int64_t rows,
                           int64_t channels)
@@ -252,8 +247,7 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     return tide_tape_make(tape, node, tide_times(rows, channels), width, TIDE_PART_RESIDUAL);
 }
 
-/* What every norm in one kernel has: it saves its input and some numbers per
- * row or channel, which are dropped here. */
+/* Common to norms in one kernel: saves the input and `numbers` per row or channel, which it drops. */
 static void norm_node(struct tide_tape *tape, int node, struct tide_sized in, struct tide_sized numbers,
                       int weight, int bias, int64_t channels)
 {
@@ -281,7 +275,7 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
     return out;
 }
 
-/* One kernel that keeps its input and so many statistics, in fp32. */
+/* One kernel that keeps its input and `statistics` numbers in fp32. */
 static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_sized x, int width,
                                          int64_t statistics, int weight, int bias, int64_t channels)
 {
@@ -305,7 +299,7 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
     return make_of(tape, logits, 1, 4, TIDE_SAVES_INPUT, TIDE_PART_HEAD);
 }
 
-/* The buffer of the tiles, and narrow copies of what they are made of. */
+/* The buffer of the tiles, and narrow copies of what they are computed from. */
 static int64_t tile_bytes(const struct tide_torch_tiles *tiles, int64_t channels, struct tide_sized x,
                           struct tide_sized weight, int64_t tokens)
 {
@@ -359,8 +353,7 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized sum = tide_torch_map(tape, mean, TIDE_SAVES_NOTHING, owner);
     struct tide_sized scale = tide_torch_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
     TIDE_DROP(tape, sum, mean);
-    /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over
-     * a full product. */
+    /* hidden * rsqrt: saves both. The gradient of the small factor is a sum over a full product. */
     int node = follow(tape, wide);
     struct tide_sized normal = tide_tape_make(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
@@ -409,10 +402,9 @@ struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, i
 }
 
 /*
- * cuDNN's scratch: it turns all operands so that channels lie together, three
- * planes of bf16 as eight, of fp16 as four. Single pixels are a product, and
- * need none where there are enough of them to a picture; nor do every second
- * pixels but in bf16, where they need no turned weight.
+ * cuDNN's scratch: it transposes all operands so that channels are contiguous; three planes of bf16 become
+ * eight, of fp16 four. A window of one pixel is a product, which needs no scratch in fp32 or if `even`. One
+ * with a stride needs none if `even`, except in bf16. Neither needs the weight transposed.
  */
 static int64_t turned_bytes(const struct tide_tape *tape, struct tide_sized in, struct tide_sized weight,
                             int64_t out, enum tide_window window, bool even)
@@ -433,8 +425,8 @@ static int64_t turned_bytes(const struct tide_tape *tape, struct tide_sized in, 
 struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count,
                                       int64_t pixels, enum tide_window window)
 {
-    /* Pixels that a product of 16 bits, and a sum over them, need a multiple of;
-     * what is summed in parts. */
+    /* Pixels must be a multiple of EVEN for a 16-bit product and of EVEN_SUM for a sum over them. The other
+     * values are the bytes of partial sums. */
     enum { EVEN = 4, EVEN_SUM = 8, SUMS = 2 << 20, HALF_SUMS = 1 << 20, PLANE_SUMS = 6 << 20 };
     if (tape->failed)
         return x;
