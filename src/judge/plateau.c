@@ -35,7 +35,9 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
     const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND], *line = &j->fits[TIDE_MODEL_LINE];
     if (bend->bic < fit->bic && tide_judging_is_leak_after_bend(j, bend))
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, bend, tide_judging_freedom(j, bend));
-    if (!tide_judging_is_change(j, rise) || !has_stopped(j, k, rise / fmax(k, 1e-3)))
+    /* A curve that is full only as the run ends was not seen to stop. */
+    bool ends_first = fit->model == TIDE_MODEL_SATURATION && k > TIDE_TAIL_LATEST;
+    if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     double low, high;
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);

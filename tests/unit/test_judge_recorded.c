@@ -202,6 +202,37 @@ static void a_level_that_came_down_by_more_than_it_rose_is_no_question(void **st
     assert_int_equal(judge(count, true).kind, TIDE_PLATEAU); /* it rose a little in the beginning */
 }
 
+/* Memory of a program in units of 10 KB, at milliseconds: 21 s of imports, 7 s of training that keeps its
+ * outputs, and 5 s in which the interpreter ends. The best fit is a curve that is full as the run ends. */
+static void what_saturates_only_as_the_run_ends_has_not_been_seen_to_stop(void **state)
+{
+    (void)state;
+    static const int at[] = {
+        16,    64,    76,    158,   325,   578,   886,   1077,  1342,  1566,  1819,  2070,  2338,  2571,
+        2834,  3075,  3316,  3568,  3816,  4066,  4317,  4566,  4827,  5066,  5316,  5566,  5822,  6077,
+        6344,  6591,  6826,  7066,  7318,  7566,  7822,  8070,  8319,  8570,  8817,  9066,  9318,  9566,
+        9826,  10069, 10316, 10567, 10816, 11072, 11316, 11584, 11818, 12069, 12322, 12572, 12819, 13098,
+        13320, 13566, 13820, 14067, 14326, 14566, 14816, 15180, 15320, 15580, 15818, 16066, 16316, 16566,
+        16816, 17072, 17318, 17566, 17818, 18074, 18362, 18566, 18816, 19070, 19316, 19572, 19816, 20070,
+        20334, 20566, 20817, 21070, 21316, 21570, 21816, 22070, 22316, 22567, 22825, 23073, 23316, 23567,
+        23818, 24073, 24318, 24570, 24818, 25069, 25318, 25571, 25821, 26066, 26316, 26574, 26816, 27074,
+        27318, 27566, 27816, 28070, 28316, 28574, 28816, 29070, 29321, 29570, 29821, 30072, 30323, 30579,
+        30834, 31071, 31316, 31567, 31826, 32070, 32322, 32566, 32818};
+    static const int tens_of_kb[] = {
+        19,    516,   518,   928,   3849,  11964, 13876, 13889, 14039, 17559, 18466, 20874, 21643, 22185,
+        23094, 23994, 24574, 24698, 25115, 25804, 26597, 27135, 27937, 28686, 29228, 29751, 30181, 30647,
+        31604, 31821, 32251, 33024, 33578, 34093, 34159, 34471, 34906, 35473, 36452, 36464, 36901, 37383,
+        37848, 37857, 38031, 38493, 39189, 39487, 39524, 39553, 39640, 39773, 39807, 39920, 39920, 40013,
+        40568, 40960, 41774, 42234, 42234, 42234, 42996, 43824, 44103, 44583, 44759, 45199, 45665, 45910,
+        46810, 46835, 46877, 47077, 47315, 47315, 48008, 48246, 48511, 49113, 49673, 50564, 51038, 51171,
+        51303, 51316, 51316, 51488, 51644, 51784, 51847, 52123, 52314, 52357, 52592, 52772, 52818, 52937,
+        53042, 53164, 53357, 53492, 53696, 54636, 54635, 54635, 54635, 54635, 54819, 55193, 55344, 55649,
+        55961, 56182, 56349, 56762, 57763, 57763, 56753, 56753, 56753, 56753, 56753, 56753, 56753, 56753,
+        56753, 56753, 56753, 56753, 56753, 56754, 56754, 56368, 56336};
+    size_t count = given(at, tens_of_kb, sizeof at / sizeof *at, 1e4);
+    assert_int_equal(judge(count, false).kind, TIDE_UNDECIDED);
+}
+
 /* The lowest value of each step of one rank of two, in units of 64 KiB: level, until four jumps in the last
  * fifth. */
 static void a_level_that_ends_in_a_few_jumps_does_not_accelerate(void **state)
@@ -421,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_staircase_whose_stairs_became_small_has_stopped),
         cmocka_unit_test(growth_in_stages_that_stands_still_at_the_end_has_stopped),
         cmocka_unit_test(a_level_that_came_down_by_more_than_it_rose_is_no_question),
+        cmocka_unit_test(what_saturates_only_as_the_run_ends_has_not_been_seen_to_stop),
         cmocka_unit_test(a_level_that_ends_in_a_few_jumps_does_not_accelerate),
         cmocka_unit_test(a_leak_below_a_sawtooth_is_one_wherever_it_ends),
         cmocka_unit_test(a_rise_between_two_levels_is_no_leak),
