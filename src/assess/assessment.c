@@ -670,6 +670,8 @@ static int assess(struct tide_assessing *s)
     a->gap_seconds = find_gap(s->h, &a->gap_from);
     a->steps_told = (int64_t)s->axis.told;
     a->steps_in_bursts = s->axis.bursts;
+    a->steps_outgrown = s->axis.outgrown;
+    a->steps_rest_s = s->axis.rest_s;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);

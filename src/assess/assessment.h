@@ -103,6 +103,8 @@ struct tide_assessment {
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
     int64_t steps_told;   /* named by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
     bool steps_in_bursts; /* steps were named, but in bursts: time is the axis */
+    bool steps_outgrown;  /* memory rose mostly after the last step: time is the axis */
+    double steps_rest_s;  /* seconds that the run went on after its last step; 0: not for long */
     char others[256];     /* one line about the processes that are not the worst; "" when there are none */
     char evidence[256];   /* one line about the worst from the program's own gauges; "" if they say nothing */
     struct tide_assessment_private *private;

@@ -1,4 +1,6 @@
 #include "assess/axis.h"
+#include "judge/floor.h"
+#include "judge/thresholds.h"
 
 #include <math.h>
 
@@ -10,10 +12,16 @@ enum {
     BURST_LOOKS = 3,
     FEWEST_EPOCHS = 3,
     EPOCHS_SHARE = 4, /* at least a quarter of the run */
+    REST_LOOKS = 12,
 };
 
 static const double LAST_STEP =
     1.25; /* times the mean step: how long the last one may take before the program's end begins */
+
+static const double REST_SHARE = 0.2;          /* of the time since the first step */
+static const double REST_RISE = 0.02;          /* of the process: less does not change the axis */
+static const double REST_RISE_LEAST = 4 << 20; /* bytes, likewise */
+static const double REST_RISE_BESIDE = 0.5;    /* of what memory rose by in the steps, likewise */
 
 /* Returns the process whose step marks are used; 0 for those of the output (or of no known process). */
 static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
@@ -63,6 +71,46 @@ static int64_t end_of(const struct tide_history *h, int64_t process, int64_t las
     return fall_ns <= over_ns ? fall_ns - 1 : over_ns;
 }
 
+/* Returns the median of a process's private bytes over the looks between two times; NAN if it did not live.
+ */
+static double level_between(const struct tide_history *h, const struct tide_history_process *p,
+                            int64_t from_ns, int64_t to_ns, struct tide_arena *arena)
+{
+    struct tide_arena_mark mark = tide_arena_mark(arena);
+    double *found = tide_arena_take(arena, h->tick_count + 1, sizeof *found);
+    size_t n = 0;
+    to_ns = p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns < to_ns ? p->row.ended_ns : to_ns;
+    for (size_t i = tide_history_tick_from(h, from_ns); found && i < h->tick_count; i++) {
+        const struct tide_history_point *point = tide_history_point_at(p, h->ticks[i].t_ns);
+        if (h->ticks[i].t_ns > to_ns)
+            break;
+        if (point)
+            found[n++] = (double)point->private_bytes;
+    }
+    double level = n ? tide_median(found, n) : NAN;
+    tide_arena_rewind(arena, mark);
+    return level;
+}
+
+/* Returns a process that rose after the last step by more than in the steps; 0: none did. Validation that is
+ * freed again may raise it for a while, so the last third counts. */
+static int64_t rises_after(const struct tide_history *h, int64_t first_ns, int64_t end_ns, int64_t last_ns,
+                           struct tide_arena *arena)
+{
+    int64_t third_ns = (last_ns - end_ns) / 3, steps_ns = (end_ns - first_ns) / 3;
+    for (size_t i = 0; i < h->process_count; i++) {
+        const struct tide_history_process *p = &h->processes[i];
+        double first = level_between(h, p, first_ns, first_ns + steps_ns, arena),
+               before =
+                   level_between(h, p, end_ns - (steps_ns < third_ns ? steps_ns : third_ns), end_ns, arena),
+               after = level_between(h, p, last_ns - third_ns, last_ns, arena);
+        double least = fmax(REST_RISE * before, REST_RISE_LEAST);
+        if (after - before > fmax(least, REST_RISE_BESIDE * fmax(before - first, 0)))
+            return p->row.id;
+    }
+    return 0;
+}
+
 /* True if steps came in few looks, several in each and none in those between, so that it is not known where
  * memory was when they were made. */
 static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t count)
@@ -91,6 +139,27 @@ static int64_t first_epoch_of(const struct tide_history *h)
     }
     int64_t end_ns = h->tick_count ? h->ticks[h->tick_count - 1].t_ns : 0;
     return epochs >= FEWEST_EPOCHS && last_ns - first_ns >= end_ns / EPOCHS_SHARE ? first_ns : 0;
+}
+
+/* Finds what came after the last step of a run that has ended: a bar of preprocessing, or the first of two
+ * stages, may be all that a program counts. If memory rose mostly after it, the axis is time. */
+static void look_at_rest(const struct tide_history *h, int64_t over_ns, struct tide_arena *arena,
+                         struct tide_axis *axis)
+{
+    int64_t first_ns = axis->t_ns[0], last_ns = h->tick_count ? h->ticks[h->tick_count - 1].t_ns : 0;
+    size_t looks = h->tick_count - tide_history_tick_from(h, over_ns);
+    double rest = (double)(last_ns - over_ns);
+    if (h->ended_ns == TIDE_UNKNOWN || looks < REST_LOOKS || rest < REST_SHARE * (double)(last_ns - first_ns))
+        return;
+    double rest_s = (double)(last_ns - axis->t_ns[axis->count - 1]) / 1e9;
+    int64_t process = rises_after(h, first_ns, over_ns, last_ns, arena);
+    if (process)
+        *axis = (struct tide_axis){.told = axis->told,
+                                   .outgrown = true,
+                                   .begin_ns = first_ns,
+                                   .end_ns = fall_of(h, process, over_ns) - 1,
+                                   .seconds_per_step = 1};
+    axis->rest_s = rest_s;
 }
 
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
@@ -134,13 +203,16 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
                               .count = n,
                               .end_ns = end_of(h, stepper, t_ns[n - 1], mark_gap),
                               .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
+    look_at_rest(h, t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap), arena, ret);
     return 0;
 }
 
 double tide_axis_at(const struct tide_axis *axis, int64_t t_ns)
 {
+    if (t_ns > axis->end_ns)
+        return NAN;
     if (!axis->is_steps)
         return t_ns < axis->begin_ns ? NAN : (double)t_ns / 1e9;
     size_t begun = tide_until(axis->t_ns, sizeof *axis->t_ns, axis->count, t_ns);
-    return begun == 0 || t_ns > axis->end_ns ? NAN : axis->step[begun - 1];
+    return begun == 0 ? NAN : axis->step[begun - 1];
 }

@@ -20,10 +20,13 @@ struct tide_axis {
     const double *step;
     size_t count;
     double seconds_per_step; /* 1 when the axis is seconds */
-    int64_t begin_ns; /* axis of seconds: when the first epoch began, if any did. What came before is not
-                         training, and may take as long as training on a busy machine */
-    int64_t end_ns;   /* of a program that ended well: when its last step was over, or it freed its memory for
-                         good. What follows is not training */
+    int64_t begin_ns; /* axis of seconds: when the first epoch began, if any did, or the first step. What came
+                         before is not training, and may take as long as training on a busy machine */
+    double rest_s; /* seconds that an ended run went on after its last step, if that is a good part; else 0 */
+    bool outgrown; /* memory rose in them by more than in the steps: the axis is seconds, from the first step
+                    */
+    int64_t end_ns; /* of a program that ended well: when its last step was over, or it freed its memory for
+                       good. What follows is not training */
 };
 
 /* The result lives in the arena. The axis is steps only if there are some, spread over some samples. */

@@ -163,6 +163,54 @@ static void steps_that_a_buffer_held_back_are_no_axis(void **state)
     tide_assessment_free(a);
 }
 
+/* A bar of 60 items, or steps, and then `looks` looks without any, in which memory rises by `rise` each. */
+static struct tide_assessment *after_the_last_step(int64_t looks, int64_t in_steps, int64_t rise, char *out,
+                                                   size_t size)
+{
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer"), held = 400 * MIB;
+    for (int64_t i = 0; i < 60 + looks; i++) {
+        if (i < 60)
+            mark(&m, 0, TIDE_MARK_STEP, i, "");
+        held += i < 60 ? in_steps : rise;
+        look(&m, 1, held);
+        sample(&m, id, held);
+    }
+    struct tide_err err;
+    ok(tide_writer_meta_integer(m.writer, TIDE_META_EXIT, 0, &err), &err);
+    ok(tide_writer_meta_integer(m.writer, TIDE_META_ENDED, m.t_ns, &err), &err);
+    return finish(&m, out, size);
+}
+
+static void what_rises_after_the_last_step_is_judged_by_time(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = after_the_last_step(120, 0, MIB / 2, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_false(a->judged[0].x_is_steps);
+    assert_true(fabs(a->judged[0].verdict.slope / (2.0 * MIB) - 1) < 0.05);
+    assert_non_null(
+        strstr(text, "  steps   the last one came 30 s before the end, and memory rose after it"));
+    tide_assessment_free(a);
+}
+
+static void what_does_not_rise_after_the_last_step_is_said(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = after_the_last_step(120, MIB, 0, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK); /* as it was in its steps */
+    assert_true(a->judged[0].x_is_steps);
+    assert_true(fabs(a->judged[0].verdict.slope / (1.0 * MIB) - 1) < 0.05);
+    assert_non_null(
+        strstr(text, "  steps   the last one came 30 s before the end; what followed is not judged"));
+    tide_assessment_free(a);
+    a = after_the_last_step(8, MIB, 0, text, sizeof text); /* a checkpoint is saved */
+    assert_null(strstr(text, "  steps   "));
+    tide_assessment_free(a);
+}
+
 static void steps_that_start_over_make_one_axis(void **state)
 {
     (void)state;
@@ -684,6 +732,8 @@ int main(void)
         cmocka_unit_test(shared_memory_that_nobody_maps_leaks_by_itself),
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
+        cmocka_unit_test(what_rises_after_the_last_step_is_judged_by_time),
+        cmocka_unit_test(what_does_not_rise_after_the_last_step_is_said),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),

@@ -457,6 +457,10 @@ static void put_steps(struct tide_buf *b, const struct tide_assessment *a)
     else if (a->steps_told == 0)
         tide_buf_text(b, "none were found, so the axis is time: print 'step 12', or '12/100 loss 0.3'; or "
                          "tidemark.step(12) in Python, tide_step(12) in C; or --step-regex");
+    else if (a->steps_rest_s > 0)
+        tide_buf_format(b, "the last one came %s before the end%s", TIDE_DURATION(a->steps_rest_s),
+                        a->steps_outgrown ? ", and memory rose after it, so the axis is time"
+                                          : "; what followed is not judged, and did not rise");
     else if (a->steps_told > 0 && isnan(a->steps))
         tide_buf_format(b, "too few were seen (%lld), so the axis is time", (long long)a->steps_told);
 }
