@@ -24,10 +24,9 @@ static const double REST_RISE_LEAST = 4 << 20; /* bytes, likewise */
 static const double REST_RISE_BESIDE = 0.5;    /* of what memory rose by in the steps, likewise */
 
 /* Returns the process whose step marks are used; 0 for those of the output (or of no known process). */
-static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
+static int64_t stepper_of(const struct tide_history *h, struct tide_arena *arena)
 {
     size_t *counts = tide_arena_take(arena, h->process_count + 1, sizeof *counts);
-    *ret_count = 0;
     if (!counts)
         return -1;
     int64_t best = 0;
@@ -42,8 +41,33 @@ static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struc
             best = m->process;
         program |= said;
     }
-    *ret_count = counts[best];
     return best;
+}
+
+/* Returns the name of the marks that are used, of those of a process: output that counts one thing after
+ * another names each stage, and the longest is used. *ret_count: how many marks have that name. -2: no
+ * memory. */
+static int64_t stage_of(const struct tide_history *h, int64_t process, size_t *ret_count,
+                        struct tide_arena *arena)
+{
+    struct stage {
+        int64_t first_ns, last_ns;
+        size_t count;
+    } *stages = tide_arena_take(arena, h->name_count + 1, sizeof *stages), *best = stages;
+    if (!stages)
+        return -2;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind != TIDE_MARK_STEP || m->process != process || m->name + 1 > (int64_t)h->name_count)
+            continue;
+        struct stage *s = &stages[m->name + 1];
+        s->first_ns = s->count++ ? s->first_ns : m->t_ns;
+        s->last_ns = m->t_ns;
+        if (s->last_ns - s->first_ns > best->last_ns - best->first_ns || best->count == 0)
+            best = s;
+    }
+    *ret_count = best->count;
+    return best - stages - 1;
 }
 
 /* Returns when a process began to free its memory for good: the first of the falls in a row that end its
@@ -166,17 +190,17 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
                    struct tide_err *err)
 {
     *ret = (struct tide_axis){.seconds_per_step = 1, .begin_ns = first_epoch_of(h), .end_ns = INT64_MAX};
-    size_t expected;
-    int64_t stepper = stepper_of(h, &expected, arena);
+    size_t expected = 0;
+    int64_t stepper = stepper_of(h, arena), stage = stepper < 0 ? -2 : stage_of(h, stepper, &expected, arena);
     int64_t *t_ns = tide_arena_take(arena, expected + 1, sizeof *t_ns);
     double *step = tide_arena_take(arena, expected + 1, sizeof *step);
-    if (stepper < 0 || !t_ns || !step)
+    if (stage < -1 || !t_ns || !step)
         return tide_err_set(err, "not enough memory for %zu marks", h->mark_count);
     size_t n = 0;
     double shift = 0, before = 0;
     for (size_t i = 0; i < h->mark_count && n < expected; i++) {
         const struct tide_history_mark *m = &h->marks[i];
-        if (m->kind != TIDE_MARK_STEP || m->process != stepper)
+        if (m->kind != TIDE_MARK_STEP || m->process != stepper || m->name != stage)
             continue;
         double raw = (double)m->number;
         if (n && raw < before)

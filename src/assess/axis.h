@@ -2,8 +2,9 @@
  * axis.h - maps the time of a recording to the axis it is judged on: steps if the program named any, else
  * seconds.
  *
- * Steps come from the process that named most of them, or from the output. Counts that start over (an epoch's
- * steps, a resumed run) go on from where they were, so that the axis only goes forward.
+ * Steps come from the process that named most of them, or from the output. If the output counts several
+ * things one after another (cli/stepwords.h), the one that took longest is used. Counts that start over (an
+ * epoch's steps, a resumed run) go on from where they were, so that the axis only goes forward.
  */
 #ifndef TIDE_AXIS_H
 #define TIDE_AXIS_H

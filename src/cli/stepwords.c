@@ -12,9 +12,11 @@
 
 enum {
     COUNTERS = 12,
-    KEPT_FIRST = 4,   /* first sightings of a counter, kept until it is believed */
+    KEPT = 32,        /* sightings of a counter until it is believed; every second one is dropped when full */
     FOUND_STEPS = 64, /* every second one is dropped when full */
     LABEL = 16,
+    GIVES_WAY = 5,        /* rises of another counter before one that reached its total gives way */
+    SAME_PACE = 4,        /* a counter that is this many times faster or slower counts something else */
     CONFIRM_SLACK = 1000, /* a jump ahead by more than this plus 100 strides must be seen twice */
 };
 
@@ -40,9 +42,10 @@ struct counter {
     int64_t last, offset, stride;
     int64_t suspect; /* a jump ahead not yet confirmed; -1: none */
     int64_t rises;
-    int64_t rises_alone; /* rises since the believed counter was last seen */
-    struct tide_stepwords_found first[KEPT_FIRST];
-    size_t first_count;
+    int64_t rises_alone;       /* rises since the believed counter was last seen */
+    int64_t began_ns, last_ns; /* of the count since its last restart */
+    struct tide_stepwords_found kept[KEPT];
+    size_t kept_count;
 };
 
 struct tide_stepwords {
@@ -51,6 +54,7 @@ struct tide_stepwords {
     struct line lines[TIDE_STEPWORDS_STREAMS];
     struct counter counters[COUNTERS];
     int believed; /* index, -1: none yet */
+    int stage;
     int64_t last_step, last_epoch;
     struct tide_stepwords_found steps[FOUND_STEPS], epochs[TIDE_STEPWORDS_TAKE];
     size_t step_count, epoch_count;
@@ -455,14 +459,14 @@ static bool find_epoch(const char *line, int64_t *ret_epoch, struct sighting *re
 
 /* ---- following counters ---- */
 
-/* Drops every second step but the last. */
-static void halve_steps(struct tide_stepwords *words)
+/* Drops every second step but the last. Returns how many are left. */
+static size_t halve(struct tide_stepwords_found *steps, size_t count)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < words->step_count; i++)
-        if (i % 2 == 0 || i + 1 == words->step_count)
-            words->steps[kept++] = words->steps[i];
-    words->step_count = kept;
+    for (size_t i = 0; i < count; i++)
+        if (i % 2 == 0 || i + 1 == count)
+            steps[kept++] = steps[i];
+    return kept;
 }
 
 static void emit_step(struct tide_stepwords *words, int64_t number, int64_t t_ns)
@@ -470,8 +474,9 @@ static void emit_step(struct tide_stepwords *words, int64_t number, int64_t t_ns
     if (number <= words->last_step)
         return;
     if (words->step_count == FOUND_STEPS)
-        halve_steps(words);
-    words->steps[words->step_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, number};
+        words->step_count = halve(words->steps, FOUND_STEPS);
+    words->steps[words->step_count++] =
+        (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, number, words->stage};
     words->last_step = number;
 }
 
@@ -482,7 +487,7 @@ static void emit_epoch(struct tide_stepwords *words, int64_t number, int64_t t_n
     words->last_epoch = number;
     if (words->epoch_count == TIDE_STEPWORDS_TAKE) /* keep the first ones and the newest */
         words->epoch_count--;
-    words->epochs[words->epoch_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_EPOCH, number};
+    words->epochs[words->epoch_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_EPOCH, number, 0};
 }
 
 static bool same_total(int64_t a, int64_t b)
@@ -536,7 +541,7 @@ static void carry_over(struct counter *c, const struct sighting *seen)
 }
 
 /* Updates the counter with the number. True if it rose. */
-static bool rise(struct counter *c, const struct sighting *seen)
+static bool rise(struct counter *c, const struct sighting *seen, int64_t t_ns)
 {
     if (c->last >= 0 && begins_again(c, seen))
         carry_over(c, seen);
@@ -555,20 +560,43 @@ static bool rise(struct counter *c, const struct sighting *seen)
         if (c->last >= 0)
             c->stride = seen->number - c->last;
     }
+    if (c->last < 0)
+        c->began_ns = t_ns;
     if (c->last >= 0 || c->offset > 0)
         c->rises++;
     c->last = seen->number;
+    c->last_ns = t_ns;
     c->total = seen->total;
     return true;
 }
 
+static bool has_finished(const struct counter *c)
+{
+    return c->total && c->last >= c->total - 1;
+}
+
+/* True if a counter that began when the other had finished counts something else: under another name, or at
+ * quite another pace. */
+static bool is_new_stage(const struct counter *old, const struct counter *c)
+{
+    if (!has_finished(old) || c->began_ns < old->last_ns)
+        return false;
+    double old_pace = (double)old->last / (double)(old->last_ns - old->began_ns + 1),
+           pace = (double)c->last / (double)(c->last_ns - c->began_ns + 1);
+    return c->pattern != old->pattern || strcmp(c->label, old->label) || pace > SAME_PACE * old_pace ||
+           pace < old_pace / SAME_PACE;
+}
+
 static void believe(struct tide_stepwords *words, struct counter *c)
 {
-    bool first = words->believed < 0;
+    const struct counter *old = words->believed < 0 ? NULL : &words->counters[words->believed];
+    bool afresh = !old || is_new_stage(old, c);
     words->believed = (int)(c - words->counters);
-    if (first) {
-        for (size_t i = 0; i < c->first_count; i++)
-            emit_step(words, c->first[i].number, c->first[i].t_ns);
+    if (afresh) {
+        words->stage++;
+        words->last_step = -1;
+        for (size_t i = 0; i < c->kept_count; i++)
+            emit_step(words, c->kept[i].number, c->kept[i].t_ns);
     } else if (c->offset + c->last < words->last_step / 2 - 10) {
         c->offset = words->last_step + 1 - c->last; /* a much smaller count: continue from here */
     } /* otherwise its own numbers count, once they are larger */
@@ -581,6 +609,9 @@ static bool deserves_belief(const struct tide_stepwords *words, const struct cou
     const struct counter *now = &words->counters[words->believed];
     if (c->rank != now->rank)
         return c->rank < now->rank && c->rises >= 2;
+    if (has_finished(now) && c->rises_alone >= GIVES_WAY &&
+        c->last_ns - now->last_ns > now->last_ns - now->began_ns)
+        return true;
     int64_t need = now->rises > 20 ? now->rises : 20;
     return c->rises_alone > need;
 }
@@ -592,11 +623,12 @@ static void sight(struct tide_stepwords *words, const struct sighting *seen, int
     if (is_believed)
         for (int i = 0; i < COUNTERS; i++)
             words->counters[i].rises_alone = 0;
-    if (!rise(c, seen))
+    if (!rise(c, seen, t_ns))
         return;
     c->rises_alone++;
-    if (c->first_count < KEPT_FIRST)
-        c->first[c->first_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, c->offset + c->last};
+    if (c->kept_count == KEPT)
+        c->kept_count = halve(c->kept, KEPT);
+    c->kept[c->kept_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, c->offset + c->last, 0};
     if (!is_believed && deserves_belief(words, c)) {
         believe(words, c);
         is_believed = true;

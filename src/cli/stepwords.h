@@ -16,8 +16,10 @@
  *
  * A program may print several counters at once (a bar for training, one for validation, a line every 100
  * steps). Each is followed separately, and one of them supplies the steps: the first that rose twice, until
- * another rises more often while the first is silent, or a `global_step` appears. Step numbers never fall: a
- * counter that restarts (each epoch from 1) is added to what came before.
+ * another rises more often while the first is silent, or a `global_step` appears. One that reached its total,
+ * as a bar of preprocessing does, gives way sooner: when another has risen alone for longer than it took. If
+ * the other counts something else, its steps are a stage of their own and keep their numbers. Within a stage
+ * step numbers never fall: a counter that restarts (each epoch from 1) is added to what came before.
  */
 #ifndef TIDE_STEPWORDS_H
 #define TIDE_STEPWORDS_H
@@ -36,6 +38,7 @@ struct tide_stepwords_found {
     int64_t t_ns;             /* when the line's last byte arrived */
     enum tide_mark_kind kind; /* TIDE_MARK_STEP or TIDE_MARK_EPOCH */
     int64_t number;
+    int stage; /* of a step: 1, or how many loops counted one after another */
 };
 
 /* regex: POSIX extended; its first group is the number; NULL: the patterns above. Fails with regerror's

@@ -103,11 +103,14 @@ static void take_marks(struct tide_tracker *t, bool last)
         if (found[i].kind == TIDE_MARK_STEP ? t->steps_said : t->epochs_said)
             continue;
         int64_t at = found[i].t_ns - t->base_ns;
+        char stage[32] = "";
+        if (found[i].stage > 1)
+            snprintf(stage, sizeof stage, "stage %d", found[i].stage);
         struct tide_mark mark = {.t_ns = at > 0 ? at : 0,
                                  .kind = found[i].kind,
                                  .source = TIDE_SOURCE_OUTPUT,
                                  .number = found[i].number,
-                                 .name = ""};
+                                 .name = stage};
         write_mark(t, &mark);
     }
 }

@@ -20,6 +20,7 @@ struct run {
     int64_t now;
     int64_t steps[4096], epochs[256];
     size_t step_count, epoch_count;
+    int stage;
 };
 
 static struct run *begin(const char *regex)
@@ -40,8 +41,9 @@ static void take(struct run *run)
             assert_true(found[i].t_ns >= found[i - 1].t_ns);
         if (found[i].kind == TIDE_MARK_STEP) {
             assert_true(run->step_count < 4096);
-            if (run->step_count)
+            if (run->step_count && found[i].stage == run->stage)
                 assert_true(found[i].number > run->steps[run->step_count - 1]);
+            run->stage = found[i].stage;
             run->steps[run->step_count++] = found[i].number;
             steps++;
         } else {
@@ -335,6 +337,44 @@ static void a_bar_of_preparation_gives_way_to_the_training_loop(void **state)
     finish(run);
 }
 
+/* Preprocessing that is shown as a bar for 6 s, then steps that are printed every half a second. */
+static void steps_behind_a_finished_bar_are_a_stage_of_their_own(void **state)
+{
+    (void)state;
+    struct run *run = begin(NULL);
+    for (int i = 0; i <= 600; i++, run->now += 10000000)
+        say(run, "\rPreprocessing: %d%%|##  | %d/600 [00:01<00:02, 9.8it/s]", i / 6, i);
+    say(run, "\n");
+    for (int i = 1; i <= 50; i++, run->now += 500000000)
+        say(run, "step %d/50 loss 0.3\n", i);
+    end(run);
+    assert_int_equal(run->stage, 2);
+    assert_int_equal(last_step(run), 50);
+    size_t first = 0;
+    while (run->steps[first] != 600)
+        first++;
+    assert_int_equal(run->steps[first + 1], 1); /* those before it was believed are not lost */
+    assert_true(run->step_count - first > 40);
+    finish(run);
+}
+
+/* Bars without a name: validation is shorter than the epoch before it, and the next epoch has another size.
+ */
+static void bars_of_epochs_and_validation_stay_one_stage(void **state)
+{
+    (void)state;
+    struct run *run = begin(NULL);
+    for (int epoch = 0; epoch < 4; epoch++) {
+        for (int i = 0; i <= 100 + 40 * epoch; i++, run->now += 100000000)
+            say(run, "\r %d%%|##  | %d/%d [00:01<00:02, 9.8it/s]", i, i, 100 + 40 * epoch);
+        for (int i = 0; i <= 30; i++, run->now += 100000000)
+            say(run, "\r %d%%|##  | %d/30 [00:01<00:02, 9.8it/s]", i, i);
+    }
+    end(run);
+    assert_int_equal(run->stage, 1);
+    finish(run);
+}
+
 static void an_outer_bar_of_epochs_does_not_hide_the_inner_one(void **state)
 {
     (void)state;
@@ -510,6 +550,8 @@ int main(void)
         cmocka_unit_test(several_ranks_out_of_order_do_not_begin_again),
         cmocka_unit_test(bars_of_training_and_validation_are_not_mixed),
         cmocka_unit_test(a_bar_of_preparation_gives_way_to_the_training_loop),
+        cmocka_unit_test(steps_behind_a_finished_bar_are_a_stage_of_their_own),
+        cmocka_unit_test(bars_of_epochs_and_validation_stay_one_stage),
         cmocka_unit_test(an_outer_bar_of_epochs_does_not_hide_the_inner_one),
         cmocka_unit_test(a_global_step_is_believed_over_a_step_of_the_epoch),
         cmocka_unit_test(one_absurd_number_is_ignored_until_it_is_repeated),
