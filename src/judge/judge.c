@@ -227,15 +227,10 @@ static void decide_stopping(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_decide_plateau(j, fit);
 }
 
-static void decide(struct tide_judging *j)
+/* Decides by the shape that fits best, from `start` on. */
+static void decide_by_shape(struct tide_judging *j)
 {
-    if (tide_judging_decide_one_pass(j))
-        return;
-    tide_judging_skip_warmup(j);
     const struct tide_fit *best = &j->best;
-    if (tide_judging_points(j) < TIDE_FEWEST_WINDOWS)
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
     bool falling =
         best->model != TIDE_MODEL_BEND && best->model != TIDE_MODEL_JUMP_LINE && best->beta[1] <= 0;
     if (best->model == TIDE_MODEL_FLAT || falling)
@@ -259,6 +254,44 @@ static void decide(struct tide_judging *j)
     if ((j->v->kind == TIDE_UNDECIDED || j->v->kind == TIDE_LEAK) && best->model == TIDE_MODEL_JUMP_LINE &&
         is_jump(j, height_of_jump(best)))
         say_where_it_jumped(j, best); /* whatever else the floor does */
+}
+
+/* Judges what follows a drop: memory that was freed at once, such as a model that is no longer needed, says
+ * nothing about it. False, and nothing is changed, if that comes up again at once: then it was a dip. */
+static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *drop)
+{
+    struct tide_verdict before = *j->v;
+    size_t start = j->start;
+    tide_judging_fit_from(j, drop->bottom);
+    decide_by_shape(j);
+    if (j->v->kind == TIDE_JUMP || j->v->kind == TIDE_PLATEAU) {
+        *j->v = before;
+        tide_judging_fit_from(j, start);
+        return false;
+    }
+    j->v->drop_x = tide_judging_drop_x(j, drop);
+    j->v->drop_bytes = j->y[drop->top] - j->y[drop->bottom];
+    if (j->v->kind == TIDE_LEAK && tide_judging_may_drop_again(j, drop)) {
+        const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+        tide_judging_say_undecided(j, line->beta[1], line->error[1]);
+    }
+    if (j->v->kind == TIDE_LEAK && isnan(j->v->since_x))
+        j->v->since_x = j->v->drop_x;
+    return true;
+}
+
+static void decide(struct tide_judging *j)
+{
+    if (tide_judging_decide_one_pass(j))
+        return;
+    tide_judging_skip_warmup(j);
+    if (tide_judging_points(j) < TIDE_FEWEST_WINDOWS)
+        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
+                                          j->fits[TIDE_MODEL_LINE].error[1]);
+    struct tide_drop drop;
+    if (tide_judging_find_drop(j, &drop) && decide_after_drop(j, &drop))
+        return;
+    decide_by_shape(j);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
 }
@@ -277,6 +310,11 @@ static void forecast(struct tide_judging *j)
     double room = j->input->limit_bytes - (v->floor_last + (v->spikes.count ? v->spikes.typical_bytes : 0));
     if (v->kind != TIDE_LEAK || !isfinite(room) || !(v->slope > 0))
         return;
+    for (size_t i = 0; i < j->moments.count; i++)
+        if (j->moments.high[i] >= j->input->limit_bytes) {
+            v->limit_x = v->limit_x_low = v->limit_x_high = j->moments.x[i];
+            return;
+        }
     room = fmax(room, 0);
     v->limit_x = v->x_last + room / v->slope;
     v->limit_x_low = v->x_last + room / v->slope_high;
@@ -302,6 +340,8 @@ static void clear_verdict(struct tide_verdict *v)
                                .jump_bytes = NAN,
                                .jump_after = NAN,
                                .stair_period = NAN,
+                               .drop_x = NAN,
+                               .drop_bytes = NAN,
                                .limit_x = NAN,
                                .limit_x_low = NAN,
                                .limit_x_high = NAN,
@@ -348,7 +388,9 @@ static void fill_ends(struct tide_judging *j)
     /* A flat floor wanders, and the best shape follows it. If the ends of that shape are more than a few
      * pages apart, the level is reported instead. */
     bool wide = fabs(tide_fit_value(&j->best, 1) - tide_fit_value(&j->best, 0)) > TIDE_LEAK_LEAST;
-    const struct tide_fit *said = v->kind == TIDE_FLAT && wide ? &j->fits[TIDE_MODEL_FLAT] : &j->best;
+    bool falls = tide_fit_value(&j->best, 0) - tide_fit_value(&j->best, 1) > TIDE_LEVEL_FALL * j->level;
+    const struct tide_fit *said =
+        v->kind == TIDE_FLAT && wide && !falls ? &j->fits[TIDE_MODEL_FLAT] : &j->best;
     v->floor_first = fitted ? tide_fit_value(said, 0) : j->y[j->start];
     v->floor_last =
         fitted ? tide_fit_value(said, (v->x_last - v->start_x) / tide_judging_span(j)) : j->y[j->n - 1];

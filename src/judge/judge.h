@@ -97,6 +97,8 @@ struct tide_verdict {
     double stair_period;                 /* staircase: mean x between two stairs */
     size_t stairs;                       /* staircase: how many */
     enum tide_stairs_at stairs_at;
+    double drop_x,
+        drop_bytes; /* where the floor fell at once, and by how much: only what follows is judged */
     double limit_x, limit_x_low, limit_x_high; /* leak: where floor and spikes reach limit_bytes */
     double steps_needed;                       /* undecided: how much more x would settle it */
     double needed_for;                         /* undecided: the slope that steps_needed would settle */

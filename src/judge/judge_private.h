@@ -56,6 +56,19 @@ double tide_judging_sureness(double t, double df);
 double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS]);
 double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] */
 
+/* ---- drops */
+
+struct tide_drop {
+    size_t top, bottom; /* points: the last before it, the first after it */
+};
+/* Finds the one drop of the floor to where it never was before, if enough follows it to be judged. */
+bool tide_judging_find_drop(const struct tide_judging *j, struct tide_drop *ret_drop);
+/* Returns the first moment after the drop. */
+double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop *drop);
+/* True if what rises after the drop may be the second ramp of a sawtooth: the floor rose like that before it,
+ * and has not risen past it. */
+bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop);
+
 /* ---- tests */
 
 /* Returns floor point i, counted from start. Where the best shape is a line with a jump, without the jump. */

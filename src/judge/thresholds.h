@@ -108,6 +108,20 @@
 #define TIDE_NOISE_SHARE 1e-5
 #define TIDE_MAD_SIGMA   0.6745 /* median absolute deviation of a normal, in standard deviations */
 
+/* A floor that falls by this share of the level is said as falling, not as a level. */
+#define TIDE_LEVEL_FALL 0.1
+
+/* Only what follows a drop of the floor is judged, if it falls by at least this share of the level at once,
+ * and by this many times as much as it falls anywhere else. What rises after it may be a sawtooth, unless the
+ * floor rose in the windows before it at no more than this share of the rate. */
+#define TIDE_DROP_SHARE   0.05
+#define TIDE_DROP_ALONE   3.0
+#define TIDE_DROP_BELOW   0.5
+#define TIDE_DROP_WINDOWS 4
+#define TIDE_DROP_RUN     3   /* windows that a drop takes at the most */
+#define TIDE_DROP_REST    0.1 /* of the drop: a window that falls by less is not part of it */
+#define TIDE_DROP_LEVEL   0.2
+
 /* Information criterion: a model must beat a simpler one by this much. */
 #define TIDE_BIC_MARGIN 6.0
 

@@ -282,6 +282,52 @@ static void a_collector_does_not_leak(void **state)
     assert_int_equal(judge(input_of(2000)).kind, TIDE_FLAT);
 }
 
+/* A level that drops at `at` and rises after it, by that much a step; before it by `before`. */
+static struct tide_verdict judge_drop(size_t at, double drop, double before, double after)
+{
+    double held = 1e9 + drop;
+    for (size_t i = 0; i < 300; i++) {
+        held += i < at ? before : after;
+        held -= i == at ? drop : 0;
+        xs[i] = (double)i;
+        ys[i] = held + 2e5 * noise();
+    }
+    return judge(input_of(300));
+}
+
+static void what_rises_after_a_drop_is_no_level(void **state)
+{
+    (void)state;
+    for (size_t at = 25; at <= 120; at += 19)
+        for (double drop = 1e8; drop < 2e9; drop *= 4) {
+            struct tide_verdict v = judge_drop(at, drop, 0, 1e6); /* a model is freed, then it leaks */
+            assert_int_equal(v.kind, TIDE_LEAK);
+            assert_true(fabs(v.slope / 1e6 - 1) < 0.05);
+            v = judge_drop(at, drop, 1e6, 1e6); /* it leaks all along, and a cache is dropped */
+            assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+            v = judge_drop(at, drop, 0, 0);
+            assert_int_equal(v.kind, TIDE_FLAT);
+            assert_true(fabs(v.floor_last / 1e9 - 1) < 0.01); /* what it is now, not the mean of both */
+            if (at > 60)                                      /* an earlier one is warm-up */
+                assert_true(fabs(v.drop_bytes / drop - 1) < 0.05 && v.drop_x == (double)at);
+        }
+}
+
+/* A collector that ran once in the time that was seen. */
+static void half_a_sawtooth_is_no_leak(void **state)
+{
+    (void)state;
+    size_t found = 0;
+    for (size_t at = 80; at <= 140; at += 10) {
+        struct tide_verdict v = judge_drop(at, 1e6 * 300, 1e6, 1e6);
+        if (isnan(v.drop_x)) /* the first ramp was left out as a spike */
+            continue;
+        assert_int_equal(v.kind, TIDE_UNDECIDED);
+        found++;
+    }
+    assert_true(found >= 3);
+}
+
 static void memory_that_falls_is_no_leak(void **state)
 {
     (void)state;
@@ -707,6 +753,8 @@ int main(void)
         cmocka_unit_test(a_small_rise_that_mostly_came_down_again_is_level),
         cmocka_unit_test(warm_up_is_left_out),
         cmocka_unit_test(a_collector_does_not_leak),
+        cmocka_unit_test(what_rises_after_a_drop_is_no_level),
+        cmocka_unit_test(half_a_sawtooth_is_no_leak),
         cmocka_unit_test(memory_that_falls_is_no_leak),
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),

@@ -170,6 +170,10 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
                         j->members, STRETCH(j, v->steps_needed));
         return;
     }
+    if (isfinite(v->drop_x))
+        tide_buf_format(
+            b, "the floor fell by %s at %s, to %s, and is at %s at the end: ", TIDE_SIZE(v->drop_bytes),
+            PLACE(j, v->drop_x), TIDE_SIZE(v->floor_first), TIDE_SIZE(v->floor_last));
     if (isfinite(v->jump_x))
         put_place_of_jump(b, j);
     tide_buf_format(b, "%snot enough data to tell a leak from noise (%zu sample%s)",
@@ -190,7 +194,15 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
 static void put_level(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    tide_buf_format(b, "the floor stays at %s", TIDE_SIZE(v->floor_last));
+    const double falls = 0.1; /* of the floor: more is said as a fall */
+    if (isfinite(v->drop_x))
+        tide_buf_format(b, "the floor fell by %s at %s and stays at %s", TIDE_SIZE(v->drop_bytes),
+                        PLACE(j, v->drop_x), TIDE_SIZE(v->floor_last));
+    else if (v->floor_first - v->floor_last > falls * v->floor_first)
+        tide_buf_format(b, "the floor falls, from %s to %s", TIDE_SIZE(v->floor_first),
+                        TIDE_SIZE(v->floor_last));
+    else
+        tide_buf_format(b, "the floor stays at %s", TIDE_SIZE(v->floor_last));
     if (isfinite(v->detectable) && v->detectable > 0)
         tide_buf_format(b, "; a leak above %s per %s would have shown", TIDE_SIZE(fmax(v->detectable, 0.1)),
                         per(j)); /* below 0.1 it would say 0.0 B */
