@@ -125,7 +125,7 @@ void tide_assessing_rank(struct tide_assessment *a)
 {
     double tree_peak = 0;
     for (size_t i = 0; i < a->count; i++)
-        if (a->judged[i].subject == TIDE_SUBJECT_TREE)
+        if (a->judged[i].subject == TIDE_SUBJECT_TREE && !is_said_elsewhere(&a->judged[i]))
             tree_peak = a->judged[i].verdict.peak;
     qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &tree_peak);
     size_t answer = 0;

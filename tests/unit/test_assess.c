@@ -143,6 +143,26 @@ static void without_steps_the_axis_is_seconds(void **state)
     tide_assessment_free(a);
 }
 
+/* A loop over a mapped file: its pages come and go with the page cache, and are most of the tree's. */
+static void the_only_process_is_the_answer_however_much_of_a_file_it_maps(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 400; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 24 * MIB + i * MIB);
+        sample(&m, id, 24 * MIB);
+        if (i == 399)
+            read_shared(&m, id, 424 * MIB, 24 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_PROCESS);
+    assert_non_null(strstr(text, "the floor stays at 24.0 MiB"));
+    tide_assessment_free(a);
+}
+
 static void steps_that_a_buffer_held_back_are_no_axis(void **state)
 {
     (void)state;
@@ -731,6 +751,7 @@ int main(void)
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),
         cmocka_unit_test(shared_memory_that_nobody_maps_leaks_by_itself),
         cmocka_unit_test(without_steps_the_axis_is_seconds),
+        cmocka_unit_test(the_only_process_is_the_answer_however_much_of_a_file_it_maps),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(what_rises_after_the_last_step_is_judged_by_time),
         cmocka_unit_test(what_does_not_rise_after_the_last_step_is_said),
