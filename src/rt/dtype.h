@@ -1,10 +1,10 @@
 /*
- * dtype.h - the kinds of numbers in a tensor, rounding between them, and how they are aligned.
+ * dtype.h - the number types of tensors, conversion between them, and alignment.
  *
- * A tensor lies row by row, and a row is in one piece, so that any range of rows is a pointer. A row of f32,
- * bf16 or i32 is its numbers. A row of TIDE_I8 is its numbers as int8, then 0 to 3 bytes up to a multiple of
- * four, then an f32 scale for each 64 of them, the last of which may be fewer; a number is its int8 times its
- * scale, rounded to f32.
+ * A tensor is stored row by row and each row is contiguous, so any range of rows is a pointer. A row of f32,
+ * bf16 or i32 is just its numbers. A row of TIDE_I8 is its numbers as int8, then 0 to 3 bytes of padding up
+ * to a multiple of four, then an f32 scale for each 64 numbers, the last of which may cover fewer. A number
+ * is its int8 times its scale, rounded to f32.
  */
 #ifndef TIDE_DTYPE_H
 #define TIDE_DTYPE_H
@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* TIDE_U8: codes that stand for numbers; what they mean is the owner's matter. */
+/* TIDE_U8: codes that stand for numbers; only their owner knows their meaning. */
 enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32, TIDE_I8, TIDE_U8 };
 
-/* Of a number; of TIDE_I8 without its share of a scale. */
+/* Bytes of a number; for TIDE_I8 without its share of a scale. */
 static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 {
     return dtype == TIDE_I8 || dtype == TIDE_U8 ? 1 : dtype == TIDE_BF16 ? 2 : 4;
@@ -25,20 +25,20 @@ static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 /* Numbers that share a scale. */
 enum { TIDE_BLOCK = 64 };
 
-/* Where the scales of a row of TIDE_I8 begin. */
+/* Returns the offset of the scales in a row of TIDE_I8. */
 static inline size_t tide_row_scales(int64_t columns)
 {
     return ((size_t)columns + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 }
 
-/* The same, where only the bytes of a row are known. */
+/* The same from the bytes of a row. */
 static inline size_t tide_row_scales_in(size_t row_bytes)
 {
     enum { BLOCK_BYTES = TIDE_BLOCK + sizeof(float) };
     return row_bytes - (row_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * sizeof(float);
 }
 
-/* From a row to the next. */
+/* Bytes from one row to the next. */
 static inline size_t tide_row_bytes(enum tide_dtype dtype, int64_t columns)
 {
     size_t blocks = ((size_t)columns + TIDE_BLOCK - 1) / TIDE_BLOCK;
@@ -90,7 +90,7 @@ static inline void tide_number_set(void *to, enum tide_dtype dtype, int64_t at, 
         ((float *)to)[at] = (float)value;
 }
 
-/* A number of a row of so many columns, of f32, bf16 or TIDE_I8. */
+/* A number in a row of that many columns, of f32, bf16 or TIDE_I8. */
 static inline double tide_row_number(const void *row, enum tide_dtype dtype, int64_t columns, int64_t column)
 {
     if (dtype != TIDE_I8)

@@ -53,7 +53,7 @@ int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err)
     return -1;
 }
 
-/* Places for what a parameter needs to train. */
+/* Sets the offsets of the gradient and the optimizer state of a parameter. */
 static void place_training(struct tide_graph *graph, struct tide_tensor *t)
 {
     struct tide_state_part parts[TIDE_STATE_PARTS];
@@ -167,7 +167,7 @@ int tide_graph_output(struct tide_graph *graph, struct tide_node *node, const ch
     return tensor < 0 ? -1 : 0;
 }
 
-/* The parameter of that name and shape, if it is there; -1: there is none, or one of another shape. */
+/* Returns the parameter of that name and shape; -1: there is none, or it has another shape. */
 static int find_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
                           const int64_t *dims)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An order of values, by two places in their list. */
+/* Compares two values by their indexes in the list. */
 typedef int tide_value_order(const void *a, const void *b, void *values);
 
 static int larger_first(const void *a, const void *b, void *values)
@@ -41,16 +41,16 @@ static int earlier_first(const void *a, const void *b, void *values)
 static tide_value_order *const orders[] = {larger_first, longer_first, more_first, earlier_first};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
-/* For each value, in every order but the first; beyond it the order is given up. The presets take up to 103
- * in all orders together. In a thousand blocks by bytes times lifetime it would be 2,700: free bytes then lie
- * in thousands of stretches. */
+/* The most looks per value, in every order but the first; an order that needs more is given up. The presets
+ * take up to 103 in all orders together. A thousand blocks, ordered by bytes times lifetime, would take
+ * 2,700: then free bytes are in thousands of separate ranges. */
 enum { MOST_LOOKS = 128 };
 
-/* What a layout is made in: room for as many of each as there are values. */
+/* Work memory for a layout: one element of each array per value. */
 struct room {
     int *order;
     size_t *best;  /* offsets */
-    size_t *alive; /* of each instruction, and one more */
+    size_t *alive; /* for each instruction, and one more */
     struct tide_occupied *occupied;
 };
 
@@ -59,7 +59,7 @@ static size_t most_alive(const struct tide_schedule *s, size_t *alive, int *ret_
     size_t most = 0, now = 0;
     *ret_at = 0;
     memset(alive, 0, ((size_t)s->count + 1) * sizeof *alive);
-    for (int v = 0; v < s->value_count; v++) { /* what begins less what has ended: sums are never negative */
+    for (int v = 0; v < s->value_count; v++) { /* differences, whose running sums are never negative */
         TIDE_CHECK(s->values[v].first, >=, 0);
         alive[s->values[v].first] += tide_aligned(s->values[v].bytes);
         alive[s->values[v].last + 1] -= tide_aligned(s->values[v].bytes);
@@ -79,8 +79,8 @@ static size_t end_of(const struct tide_value *value)
     return value->offset + tide_aligned(value->bytes);
 }
 
-/* Sets *ret_bytes to what it takes; to SIZE_MAX where it is given up, since it would take `limit` bytes or
- * more, or more looks than that. */
+/* Sets *ret_bytes to the size of the layout, or to SIZE_MAX if it was given up: it would take `limit` bytes
+ * or more, or more than `most_looks` looks. */
 static int place_all(struct tide_schedule *s, tide_value_order *order, const struct room *room, size_t limit,
                      uint64_t most_looks, size_t *ret_bytes)
 {
@@ -105,7 +105,7 @@ static int place_all(struct tide_schedule *s, tide_value_order *order, const str
     return 0;
 }
 
-/* In the first order that takes least, or at most `enough`. */
+/* Tries the orders until one takes at most `enough` bytes; keeps the one that takes least. */
 static int make(struct tide_schedule *s, const struct room *room, size_t enough, struct tide_layout *layout)
 {
     size_t bytes;
@@ -134,7 +134,7 @@ static void release(struct room *room)
     tide_occupied_free(room->occupied);
 }
 
-/* Not where more than `most` bytes are alive. */
+/* Makes no layout if more than `most` bytes are alive at once. */
 static int make_within(struct tide_schedule *s, size_t enough, size_t most, struct tide_layout *ret_layout,
                        struct tide_err *err)
 {

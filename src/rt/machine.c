@@ -9,13 +9,13 @@ enum { MOST_RESULTS = 8 };
 struct loaded {
     struct tide_schedule schedule;
     struct tide_launch *launches;
-    size_t base;               /* of what it computes */
+    size_t base;               /* where its values begin */
     size_t used[TIDE_PHASES];  /* ends of the highest bytes that instructions were given */
-    size_t input, input_bytes; /* in their section, from the first to the last that it reads */
+    size_t input, input_bytes; /* in their section, from the first that it reads to the last */
     struct result {
         int tensor;
         size_t place;
-        void *copy; /* of the host; NULL: the place is */
+        void *copy; /* in host memory; NULL: the host reads the place itself */
     } results[MOST_RESULTS];
     int result_count;
 };
@@ -25,7 +25,7 @@ struct tide_machine {
     struct tide_device *device;
     struct tide_plan plan;
     struct tide_arena *arena;
-    char *inputs; /* of the host */
+    char *inputs; /* host memory */
     size_t high;
     struct loaded programs[TIDE_PROGRAMS];
     int training; /* the program that trains; -1: none */
@@ -45,7 +45,7 @@ static size_t home_of(const struct tide_machine *m, int tensor)
 
 size_t tide_machine_place(const struct tide_machine *m, int tensor)
 {
-    TIDE_CHECK(m->graph->tensors[tensor].role, !=, TIDE_INPUT); /* of which the host has another */
+    TIDE_CHECK(m->graph->tensors[tensor].role, !=, TIDE_INPUT); /* the host has another copy of these */
     return home_of(m, tensor);
 }
 
@@ -115,7 +115,7 @@ void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t fr
 
 /* ---- making one */
 
-/* A value's place; the high-water mark goes up to its end. */
+/* Returns the place of a value and raises the high-water mark to its end. */
 static size_t place_of(struct tide_machine *m, int program, int value, int tensor, bool gradient)
 {
     if (value == TIDE_NONE)
@@ -128,7 +128,7 @@ static size_t place_of(struct tide_machine *m, int program, int value, int tenso
     return place;
 }
 
-/* One that is read again is found by its tensor. */
+/* Notes a result, so that tide_machine_result() finds it by its tensor. */
 static void note_result(struct tide_machine *m, int program, int tensor, size_t place)
 {
     struct loaded *p = &m->programs[program];
@@ -138,7 +138,7 @@ static void note_result(struct tide_machine *m, int program, int tensor, size_t 
     p->results[p->result_count++] = (struct result){.tensor = tensor, .place = place};
 }
 
-/* Where the host cannot look at results, it has memory for copies of them. */
+/* Allocates host memory for copies of results that the host cannot read in place. */
 static int add_copies(struct tide_machine *m, struct loaded *p, struct tide_err *err)
 {
     for (int i = 0; i < p->result_count; i++) {
@@ -227,7 +227,7 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
                : 0;
 }
 
-/* What is there from run to run, what programs were given, and what an update works in. */
+/* Covers what lasts between runs, what programs were given, and what an update works in. */
 static void note_high(struct tide_machine *m)
 {
     size_t start = tide_plan_start(&m->plan, TIDE_PASSES), states = m->graph->bytes[TIDE_PASSES];
@@ -307,7 +307,7 @@ static void note_used(struct tide_machine *m, const size_t *used)
         m->used[i] = tide_larger_size(m->used[i], used[i]);
 }
 
-/* Of a program with lengths, what they add up to. */
+/* For a program with lengths: returns their sum. */
 static int64_t rows_of(struct tide_machine *m, int program)
 {
     const struct tide_program *p = &m->graph->programs[program];
@@ -369,7 +369,7 @@ const void *tide_machine_result(const struct tide_machine *m, int program, int t
     int i = 0;
     while (i < p->result_count && p->results[i].tensor != tensor)
         i++;
-    TIDE_CHECK(i, <, p->result_count); /* it is a result of this program */
+    TIDE_CHECK(i, <, p->result_count); /* not a result of this program */
     const struct result *r = &p->results[i];
     if (!r->copy)
         return m->device->lend(m->arena, r->place);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 struct stretch {
-    size_t from, to; /* the first byte beyond */
+    size_t from, to; /* to: the first byte after it */
 };
 
-/* In order; no two touch. */
+/* Sorted; no two are adjacent. */
 struct set {
     struct stretch *stretches;
     int count, capacity;
@@ -67,7 +67,7 @@ uint64_t tide_occupied_looks(const struct tide_occupied *o)
 
 /* ---- sets */
 
-/* The first stretch that ends at `at` or beyond; their number, if none does. */
+/* Returns the index of the first range that ends at `at` or later; count if there is none. */
 static int find(const struct set *set, size_t at)
 {
     int from = 0, to = set->count;
@@ -116,7 +116,7 @@ static int add(struct set *set, struct stretch new)
     return 0;
 }
 
-/* The lowest place from `at` on that this set leaves free. */
+/* Returns the lowest offset >= at with that many bytes free in this set. */
 static size_t lowest_in(struct tide_occupied *o, const struct set *set, size_t at, size_t bytes)
 {
     for (int i = find(set, at + 1); i < set->count && set->stretches[i].from < at + bytes; i++) {
@@ -129,7 +129,7 @@ static size_t lowest_in(struct tide_occupied *o, const struct set *set, size_t a
 
 /* ---- the tree */
 
-/* A node with its stretch of instructions, both ends included. */
+/* A node with its range of instructions, both ends included. */
 struct place {
     size_t node;
     int first, last;
@@ -160,8 +160,8 @@ static struct place root_of(const struct tide_occupied *o)
     return (struct place){1, 0, o->instructions - 1};
 }
 
-/* Appends to `asked` the sets that have all bytes taken at any time of the lifetime; returns how many they
- * are then. */
+/* Appends to `asked` the sets that together hold all bytes taken at any time of the lifetime. Returns the new
+ * count. */
 static int gather(const struct tide_occupied *o, struct place p, int first, int last,
                   const struct set *asked[static MOST_ASKED], int count)
 {

@@ -1,14 +1,14 @@
 /*
  * occupied.h - which bytes of an arena are taken at which instructions, and where there is room.
  *
- * tide_occupied_new -> _lowest and _take for one value after another -> _clear, for another layout ->
- * _free. One thread.
+ * tide_occupied_new -> _lowest and _take for one value after another -> _clear, for another layout -> _free.
+ * Not thread-safe.
  *
- * A tree over the instructions. A node has two sets of bytes: those that something takes at any time of its
- * stretch, of what was put there or below, and those that something takes at all times of it, of what was put
- * there itself. A lifetime is O(log instructions) nodes. Stretches of bytes that touch each other are one: in
- * a layout worth having values lie close together, so that a set is a handful of stretches however many
- * values there are.
+ * It is a tree over the instructions; each node covers a range of them and has two sets of bytes. The first
+ * holds bytes taken at some instruction of the range, by values put at this node or below. The second holds
+ * bytes taken at all instructions of the range, by values put at this node itself. A lifetime is O(log
+ * instructions) nodes. Adjacent ranges of bytes are merged: a good layout packs values closely, so a set is a
+ * handful of ranges however many values there are.
  */
 #ifndef TIDE_OCCUPIED_H
 #define TIDE_OCCUPIED_H
@@ -23,13 +23,13 @@ struct tide_occupied *tide_occupied_new(int instructions);
 void tide_occupied_clear(struct tide_occupied *occupied);
 void tide_occupied_free(struct tide_occupied *occupied);
 
-/* The lowest place with so many bytes that are free from instruction `first` to `last`, both included. */
+/* Returns the lowest offset with that many bytes free from instruction `first` to `last`, both included. */
 size_t tide_occupied_lowest(struct tide_occupied *occupied, int first, int last, size_t bytes);
 
-/* Takes bytes there. -1: out of memory. */
+/* Marks those bytes as taken. -1: out of memory. */
 int tide_occupied_take(struct tide_occupied *occupied, int first, int last, size_t at, size_t bytes);
 
-/* How many sets were asked since it was new, and how many stretches stepped over: what _lowest costs. */
+/* How many sets were searched and how many ranges stepped over since _new: the cost of _lowest. */
 uint64_t tide_occupied_looks(const struct tide_occupied *occupied);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * op_add.c - the sum of two (N, C): the residual stream, and what adapters add. Its gradient goes to both
- * unchanged, so that the backward pass computes nothing.
+ * operands unchanged, so the backward pass computes nothing.
  */
 #include "rt/op.h"
 #include "rt/reference.h"

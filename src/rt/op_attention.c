@@ -1,8 +1,8 @@
 /*
  * op_attention.c - causal self-attention of all heads: qkv (N, 3C) of sequences of at most T rows -> (N, C).
  *
- * Of each row the logarithm of the sum of exponentials is kept; the backward pass computes the scores again
- * from it, so that T x T of them need never be stored.
+ * Keeps the logarithm of each row's sum of exponentials. The backward pass recomputes the scores from it, so
+ * T x T scores are never stored.
  */
 #include "rt/op_attention.h"
 #include "rt/reference.h"
@@ -50,7 +50,7 @@ static int64_t y_at(const struct plain *p, int64_t i, int64_t c)
     return (p->row + i) * p->channels + p->head * p->width + c;
 }
 
-/* Where the logarithm of the sum of row i is: of each sequence (heads, T). */
+/* Index of row i's log-sum: (heads, T) for each sequence. */
 static int64_t log_sum_at(const struct plain *p, int64_t i)
 {
     return p->row * (p->channels / p->width) + p->head * p->T + i;
@@ -90,7 +90,7 @@ static double probability(const struct plain *p, int64_t i, int64_t j)
 
 static double score_grad(const struct plain *p, int64_t i, int64_t j)
 {
-    double slope = 0; /* of the loss along probability j, less the mean of that under all probabilities */
+    double slope = 0; /* d loss / d probability j, less its mean under all probabilities */
     for (int64_t c = 0; c < p->width; c++)
         slope += tide_out_grad(p->call, Y, y_at(p, i, c)) *
                  (tide_in(p->call, 0, qkv_at(p, VALUE, j, c)) - tide_out(p->call, Y, y_at(p, i, c)));

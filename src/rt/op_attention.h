@@ -1,16 +1,16 @@
 /*
- * op_attention.h - operands of attention and where its sequences lie, for its meaning and its kernels.
+ * op_attention.h - the operands of attention and where its sequences lie, for the reference and the kernels.
  */
 #ifndef TIDE_OP_ATTENTION_H
 #define TIDE_OP_ATTENTION_H
 
 #include "rt/op.h"
 
-enum { QKV, LENGTHS };    /* operands; without lengths all sequences are as long as they may be */
+enum { QKV, LENGTHS };    /* operands; without lengths all sequences have the full length */
 enum { Y, LOG_SUM };      /* outputs */
-enum { HEADS, SEQUENCE }; /* numbers of the node; sequence: the longest */
+enum { HEADS, SEQUENCE }; /* numbers of the node; sequence: the longest length */
 
-/* How many sequences there are. Rows that are nobody's are cut into as many more as they need. */
+/* Returns the number of sequences. Rows after the given ones are cut into as many more as they need. */
 static inline int64_t tide_attention_sequences(const struct tide_call *call)
 {
     const struct tide_node *node = call->node;
@@ -21,7 +21,7 @@ static inline int64_t tide_attention_sequences(const struct tide_call *call)
     return given + (left + most - 1) / most;
 }
 
-/* Rows of the sequence with that number, which begins at `row`. */
+/* Returns the rows of sequence `number`, which begins at `row`. */
 static inline int64_t tide_attention_rows(const struct tide_call *call, int64_t number, int64_t row)
 {
     const struct tide_node *node = call->node;

@@ -1,11 +1,11 @@
 /*
  * op_batchnorm.c - batch normalisation: y = (x - mean) / deviation * weight + bias, column by column, with
- * mean and deviation of the column in this batch.
+ * the mean and deviation of the column in this batch.
  *
- * x (N, C) and y are f32; mean and 1 / deviation of each column are kept for the backward pass. Where the
- * call learns, the running mean and variance of each column go a tenth of the way to those of the batch; the
- * variance as it is estimated from so many rows, by N - 1. A batch whose statistics are not finite is left
- * out. A net that only plays folds these statistics into the product before (op_fold.c).
+ * x (N, C) and y are f32. The mean and 1 / deviation of each column are kept for the backward pass. If the
+ * call learns, the running mean and variance of each column move a tenth of the way to those of the batch;
+ * the variance is the unbiased estimate, divided by N - 1. A batch whose statistics are not finite is
+ * skipped. A net that only plays folds the running statistics into the preceding product (op_fold.c).
  */
 #include "rt/op_norm.h"
 #include "rt/reference.h"
@@ -75,7 +75,7 @@ static void reference_backward(const struct tide_call *call)
     int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
             C = tide_tensor_columns(tide_in_tensor(call, X));
     for (int64_t j = 0; j < C; j++) {
-        double sum = 0, along = 0; /* of the gradient: all of it, and its part along the column */
+        double sum = 0, along = 0; /* sum of the gradient, and of its product with the normalised column */
         for (int64_t at = j; at < rows * C; at += C) {
             sum += tide_out_grad(call, Y, at);
             along += tide_out_grad(call, Y, at) * normal_at(call, j, at);

@@ -2,8 +2,8 @@
  * op_cached.c - causal self-attention over a KV cache: qkv (N, 3C), keys and values (S, W, C) of S slots,
  * slots (N), positions (N) -> (N, C).
  *
- * Each row's key and value are put into the cache at its place, then each row attends to what its slot has up
- * to there. For decoding only: there is no backward pass.
+ * First stores each row's key and value in the cache at its position; then each row attends to its slot up to
+ * that position. For decoding only: there is no backward pass.
  */
 #include "rt/op_cached.h"
 #include "rt/reference.h"

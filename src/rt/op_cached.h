@@ -1,5 +1,5 @@
 /*
- * op_cached.h - the operands of attention over a KV cache, for its meaning and its kernels.
+ * op_cached.h - the operands of attention over a KV cache, for the reference and the kernels.
  */
 #ifndef TIDE_OP_CACHED_H
 #define TIDE_OP_CACHED_H

@@ -44,7 +44,7 @@ static void reference_forward(const struct tide_call *call)
         }
 }
 
-/* Whose window a row is in, and where. */
+/* Sums over all windows that contain the row. */
 static double x_gradient(const struct tide_call *call, const struct tide_conv *d, int64_t row, int64_t column)
 {
     double sum = 0;

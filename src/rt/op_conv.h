@@ -1,6 +1,6 @@
 /*
- * op_conv.h - the operands and sizes of a convolution, for its meaning and its kernels; and of one channel by
- * channel, of which in and out are the same.
+ * op_conv.h - the operands and sizes of a convolution, for the reference and the kernels. A depthwise one
+ * uses them too, with in equal to out.
  */
 #ifndef TIDE_OP_CONV_H
 #define TIDE_OP_CONV_H
@@ -9,7 +9,7 @@
 #include "rt/window.h"
 
 enum { X, WEIGHT, BIAS };
-enum { COLUMNS, ROWS }; /* numbers of the node: of a board */
+enum { COLUMNS, ROWS }; /* numbers of the node: the size of a board */
 
 struct tide_conv {
     int64_t rows, in, out; /* rows: cells of all boards */

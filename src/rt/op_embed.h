@@ -1,5 +1,5 @@
 /*
- * op_embed.h - the operands and sizes of an embedding, for its meaning and its kernels.
+ * op_embed.h - the operands and sizes of an embedding, for the reference and the kernels.
  */
 #ifndef TIDE_OP_EMBED_H
 #define TIDE_OP_EMBED_H
@@ -10,7 +10,7 @@ enum { TOKENS, TABLE, PLACES, POSITIONS };
 
 struct tide_embedding {
     const struct tide_call *call;
-    const int32_t *tokens, *positions; /* positions NULL: each sequence from 0 on */
+    const int32_t *tokens, *positions; /* positions NULL: each sequence starts at 0 */
     int64_t rows, columns, sequence;
 };
 

@@ -1,16 +1,16 @@
 /*
- * op_fold.c - a product and the batch norm after it as one product with a bias: weight (K, O) and the norm's
- * scale, shift, running mean and running variance (O) -> weight times scale / deviation, column by column,
- * and the bias (O) shift - mean times that; or of a 3x3 convolution's weight (9 I, O) its points
- * (winograd.h). Forward only: with running statistics nobody trains. Both are states, and those of a weight
- * that was folded before, in another program, are the same.
+ * op_fold.c - folds a batch norm into the product before it, as one product with a bias: weight (K, O) and
+ * the norm's scale, shift, running mean and running variance (O) -> weight times scale / deviation, column by
+ * column, and the bias (O): shift - mean times scale / deviation. For a 3x3 convolution it can instead give
+ * the points of the weight (9 I, O) (winograd.h). Forward only: nothing trains with running statistics. Both
+ * outputs are states; programs that fold the same weight share them.
  */
 #include "rt/op_fold.h"
 #include "rt/reference.h"
 
 #include <math.h>
 
-/* The same fold of another program; NULL: there is none. */
+/* Returns the same fold in another program; NULL: there is none. */
 static const struct tide_node *twin_of(const struct tide_graph *graph, const struct tide_node *node)
 {
     for (int i = 0; i < graph->node_count; i++) {
@@ -50,7 +50,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 
 /* ---- reference */
 
-/* Of a column, and zeros of those beside it that are not there. */
+/* The points of column j; after the last column, also the zeros that pad its panel. */
 static void reference_points(const struct tide_call *call, int64_t j, double by)
 {
     const struct tide_tensor *weight = tide_in_tensor(call, WEIGHT);

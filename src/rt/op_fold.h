@@ -1,5 +1,5 @@
 /*
- * op_fold.h - the operands of a fold, for its meaning and its kernels.
+ * op_fold.h - the operands of a fold, for the reference and the kernels.
  */
 #ifndef TIDE_OP_FOLD_H
 #define TIDE_OP_FOLD_H
@@ -9,6 +9,6 @@
 
 enum { WEIGHT, SCALE, SHIFT, MEAN, VARIANCE };
 enum { FOLDED, BIAS };
-enum { BY_POINTS }; /* number of the node: the points of a 3x3 convolution are wanted (winograd.h) */
+enum { BY_POINTS }; /* number of the node: 1 to make the points of a 3x3 convolution (winograd.h) */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * op_gate.h - the operands of a gate, for its meaning and its kernels.
+ * op_gate.h - the operands of a gate, for the reference and the kernels.
  */
 #ifndef TIDE_OP_GATE_H
 #define TIDE_OP_GATE_H

@@ -1,8 +1,8 @@
 /*
  * op_head.c - the tied head and the loss: x (N, C), table (V, C), targets (N) -> a function of the
- * log-probabilities of targets: their negative mean (cross-entropy), a policy's loss, or they themselves.
+ * log-probabilities of the targets: their negative mean (cross-entropy), a policy's loss, or they themselves.
  *
- * Logits (N, V) need never exist: a node says of how many rows and tokens at a time.
+ * Logits (N, V) never exist as a whole: a node says how many rows and tokens are computed at a time.
  */
 #include "rt/op_head.h"
 #include "base/check.h"
@@ -89,7 +89,7 @@ static void reference_forward(const struct tide_call *call)
     tide_set_out(call, LOSS, 0, count ? sum / (double)(call->node->loss->means ? count : 1) : 0);
 }
 
-/* Of the loss by every logit: (N, V); the caller frees it. */
+/* The gradient of the loss by every logit: (N, V). Caller frees. */
 static double *logit_grads(const struct tide_call *call)
 {
     const int32_t *targets = call->in[TARGETS];

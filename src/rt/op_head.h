@@ -1,6 +1,6 @@
 /*
- * op_head.h - the operands of the head, of which logits have the first two, and the loss of a row, for their
- * meaning and their kernels.
+ * op_head.h - the operands of the head and the loss of a row, for the references and the kernels. Logits have
+ * the first two operands.
  */
 #ifndef TIDE_OP_HEAD_H
 #define TIDE_OP_HEAD_H
@@ -8,7 +8,7 @@
 #include "rt/op.h"
 
 enum { X, TABLE, TARGETS, INPUTS };
-enum { ROWS, TOKENS, CONSTANTS }; /* numbers of the node; constants: whether there are any */
+enum { ROWS, TOKENS, CONSTANTS }; /* numbers of the node; constants: 1 if there are any */
 enum { LOSS, LOG_PROBABILITIES };
 
 static inline float tide_head_loss(const struct tide_call *call, int64_t row, float log_probability,

@@ -1,8 +1,8 @@
 /*
  * op_linear.c - y (N, O) = x (N, I) weight (I, O) [+ bias (O)].
  *
- * The weight lies as (in, out), as in GPT-2's published files, or as (out, in), as in most others. x may lie
- * as more rows of fewer columns, which is the same memory: all cells of a board as one row.
+ * The weight is stored as (in, out), as in GPT-2's published files, or as (out, in), as in most others. x may
+ * have more rows of fewer columns in the same memory: all cells of a board as one row.
  */
 #include "rt/op_linear.h"
 #include "rt/reference.h"

@@ -1,5 +1,5 @@
 /*
- * op_linear.h - the operands and sizes of a linear layer, for its meaning and its kernels.
+ * op_linear.h - the operands and sizes of a linear layer, for the reference and the kernels.
  */
 #ifndef TIDE_OP_LINEAR_H
 #define TIDE_OP_LINEAR_H
@@ -14,7 +14,7 @@ struct tide_linear {
     enum tide_dtype from, to; /* of x and of y */
     enum tide_dtype stored;   /* of the weight */
     bool relu;
-    bool has_bias, transposed; /* transposed: the weight lies as (out, in) */
+    bool has_bias, transposed; /* transposed: the weight is stored as (out, in) */
 };
 
 static inline struct tide_linear tide_linear_of(const struct tide_graph *graph, const struct tide_node *node)

@@ -53,8 +53,7 @@ static void reference_backward(const struct tide_call *call)
     int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
             C = tide_tensor_columns(tide_in_tensor(call, X));
     for (int64_t i = 0; i < rows; i++) {
-        double mean = 0,
-               along = 0; /* of the gradient of the normalised row: its mean, its part along the row */
+        double mean = 0, along = 0; /* of the normalised row's gradient: its mean, and with the row */
         for (int64_t j = 0; j < C; j++) {
             double g = tide_out_grad(call, Y, i * C + j) * tide_in(call, WEIGHT, j);
             mean += g / (double)C;

@@ -1,15 +1,15 @@
 /*
- * op_norm.h - the operands of a norm, by rows or over a batch, for its meaning and its kernels.
+ * op_norm.h - the operands of layer norm and batch norm, for the references and the kernels.
  */
 #ifndef TIDE_OP_NORM_H
 #define TIDE_OP_NORM_H
 
 #include "rt/op.h"
 
-enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VARIANCE }; /* a batch norm has running ones */
+enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VARIANCE }; /* the running ones: batch norm only */
 enum { Y, MEAN, INVERSE };
 
-/* What running statistics take of each batch. */
+/* The weight of each batch in the running statistics. */
 static const double tide_batchnorm_share = 0.1;
 
 #endif

@@ -38,7 +38,7 @@ const struct tide_op tide_op_of_relu = {
     .reference_backward = reference_backward,
 };
 
-/* Whether the last node makes x and can end with that. */
+/* True if the last node makes x and can add `added` and apply ReLU as it writes. */
 static bool may_end(const struct tide_graph *graph, int x, int added)
 {
     if (graph->failed || x < 0 || graph->node_count == 0 || graph->programs[graph->program_count - 1].trains)

@@ -1,5 +1,5 @@
 /*
- * op_scale.c - (N, C) times a number: how much of an adapter counts.
+ * op_scale.c - (N, C) times a number: the weight of an adapter.
  */
 #include "rt/op.h"
 #include "rt/reference.h"

@@ -1,6 +1,6 @@
 /*
- * op_soft.c - a loss: the cross-entropy of logits (B, M) and targets (B, M) that are probabilities, as a
- * search gives them. Its mean over rows, times a weight. A row whose targets are all 0 adds nothing.
+ * op_soft.c - a loss: the cross-entropy of logits (B, M) and targets (B, M) that are probabilities, such as
+ * those of a search. The mean over rows, times a weight. A row whose targets are all 0 adds nothing.
  */
 #include "rt/op_soft.h"
 #include "rt/reference.h"

@@ -1,5 +1,5 @@
 /*
- * op_soft.h - the operands of the losses that have a number for each of theirs: soft and squared.
+ * op_soft.h - the operands of the losses that have a target for each number: soft and squared.
  */
 #ifndef TIDE_OP_SOFT_H
 #define TIDE_OP_SOFT_H
@@ -8,7 +8,7 @@
 
 enum { X, TARGETS };
 
-/* Checks x (B, ...) and targets of as many numbers, and makes the loss. */
+/* Checks that x (B, ...) and targets have equally many numbers, and makes the loss. */
 static inline int tide_soft_shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *targets = &graph->tensors[node->in[TARGETS]];
@@ -19,7 +19,7 @@ static inline int tide_soft_shape(struct tide_graph *graph, struct tide_node *no
     return tide_graph_output(graph, node, "loss", TIDE_F32, 1, &one);
 }
 
-/* What the sum over boards is multiplied by. */
+/* Returns the factor for the sum over boards. */
 static inline double tide_soft_share(const struct tide_call *call)
 {
     return call->node->real / (double)call->graph->tensors[call->node->in[X]].dims[0];

@@ -1,6 +1,6 @@
 /*
- * op_squared.c - a loss: the squared error of x (B, ...) against targets of as many numbers, added up in each
- * row. Its mean over rows, times a weight.
+ * op_squared.c - a loss: the squared error of x (B, ...) against equally many targets, summed in each row.
+ * The mean over rows, times a weight.
  */
 #include "rt/op_soft.h"
 #include "rt/reference.h"

@@ -1,6 +1,7 @@
 /*
- * op_winograd.c - what a convolution by points means: of each patch and channel the points of its window,
- * times those of the weight, summed over channels; from these sums the patch; + bias (O). Forward only.
+ * op_winograd.c - a convolution by points: for each patch and channel, the points of the window times the
+ * points of the weight, summed over channels. The patch is interpolated from these sums; + bias (O). Forward
+ * only.
  */
 #include "rt/op_winograd.h"
 #include "rt/reference.h"
@@ -53,7 +54,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return tide_graph_output(graph, node, "conv", TIDE_F32, 2, dims);
 }
 
-/* As that of a direct convolution, of which it does a third. */
+/* That of a direct convolution, although it does a third of it. */
 static double work(const struct tide_graph *graph, const struct tide_node *node)
 {
     struct tide_winograd d = tide_winograd_of(graph, node);
@@ -63,7 +64,7 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
 
 /* ---- reference */
 
-/* The value of a window at a point. */
+/* Returns the value of a window at a point. */
 static double window_at(const struct tide_call *call, const struct tide_winograd *d, int64_t patch,
                         int64_t channel, int point)
 {
@@ -78,7 +79,7 @@ static double window_at(const struct tide_call *call, const struct tide_winograd
     return sum;
 }
 
-/* A cell of a patch, of the sums of one column. */
+/* Returns a cell of a patch, from the sums of one column. */
 static double cell_of(double sums[POINTS][TIDE_PANEL], int64_t column, int down, int right)
 {
     double sum = 0;
@@ -134,9 +135,9 @@ int tide_op_winograd(struct tide_graph *graph, int x, int weight, int bias, int6
 
 /* ---- which of the two */
 
-/* Where it does few enough of a direct convolution's multiplications, for those that it does cost more: there
- * are fewer to each number that is read and written. Neither threads nor boards of a batch count, so that
- * every batch has the same bits. */
+/* True if points need few enough multiplications compared with a direct convolution. Each of them costs more,
+ * because there are fewer per number read and written. The number of threads and the batch do not matter, so
+ * that every batch gives the same bits. */
 static bool pays(const struct tide_graph *graph, int x, int weight, int64_t columns, int64_t rows)
 {
     enum { LEAST = 32 };

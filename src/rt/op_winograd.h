@@ -1,5 +1,5 @@
 /*
- * op_winograd.h - the operands and sizes of a convolution by points (winograd.h), for its meaning and its
+ * op_winograd.h - the operands and sizes of a convolution by points (winograd.h), for the reference and the
  * kernels.
  */
 #ifndef TIDE_OP_WINOGRAD_H
@@ -9,10 +9,10 @@
 #include "rt/winograd.h"
 
 enum { X, WEIGHT, BIAS };
-enum { COLUMNS, ROWS }; /* numbers of the node: of a board */
+enum { COLUMNS, ROWS }; /* numbers of the node: the size of a board */
 
 struct tide_winograd {
-    int64_t in, out, patches; /* of all boards */
+    int64_t in, out, patches; /* patches: of all boards */
     struct tide_board board;
     bool relu;
 };

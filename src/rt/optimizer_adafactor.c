@@ -1,8 +1,8 @@
 /*
- * Adafactor, as torch.optim.Adafactor: of a matrix it keeps the means of squared gradients by row and by
- * column only, whose product over the mean of all stands for the second moment of each number. A vector has
- * all of them. There is no first moment; a step is as long as the weights are large, and all of it together
- * is limited.
+ * Adafactor, as torch.optim.Adafactor. For a matrix it keeps only the means of squared gradients by row and
+ * by column; their product over the mean of all approximates the second moment of each number. For a vector
+ * it keeps them all. There is no first moment. The length of a step is proportional to the size of the
+ * weights, and the whole step is limited.
  */
 #include "rt/optimizer_adafactor.h"
 
@@ -26,7 +26,7 @@ static double gradient_at(const struct tide_trained *t, const struct tide_optimi
     return (double)s->scale * tide_number(t->gradient, t->dtype, at);
 }
 
-/* The mean of squares of `count` gradients, so many apart. */
+/* The mean square of `count` gradients that are `apart` numbers apart. */
 static double mean_square(const struct tide_trained *t, const struct tide_optimizer_step *s, int64_t first,
                           int64_t apart, int64_t count)
 {
@@ -36,7 +36,7 @@ static double mean_square(const struct tide_trained *t, const struct tide_optimi
     return sum / (double)count;
 }
 
-/* A matrix's second moments; the factors are brought up to date, and rounded when they are kept. */
+/* Computes a matrix's second moments. Updates the factors, which are rounded as they are stored. */
 static void reference_matrix(const struct tide_trained *t, const struct tide_optimizer_step *s, double mixing,
                              double *ret_seconds)
 {

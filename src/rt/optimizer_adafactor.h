@@ -1,5 +1,6 @@
 /*
- * optimizer_adafactor.h - its numbers and the parts of its state, for its meaning and its kernels.
+ * optimizer_adafactor.h - Adafactor's constants and the parts of its state, for the reference and the
+ * kernels.
  */
 #ifndef TIDE_OPTIMIZER_ADAFACTOR_H
 #define TIDE_OPTIMIZER_ADAFACTOR_H
@@ -8,14 +9,14 @@
 
 #include <math.h>
 
-/* What PyTorch has unless it is told: of f32, whatever weights are stored in, for that is computed in. */
+/* PyTorch's defaults for f32. They apply to weights of any type, because updates are computed in f32. */
 static const float least_root = 0x1p-23F, least_weight = 1e-3F;
 static const double beta2_decay = -0.8, threshold = 1.0;
 
-/* The last part, not saved: what update() needs to know of the whole. */
+/* The last part, not saved: what update() needs to know of the whole parameter. */
 struct whole {
-    float length;  /* of the step, by which what is in units of the second moment's root is multiplied */
-    float inverse; /* 1 / the mean of all squares, by rows */
+    float length;  /* the step's length; multiplies a step in units of the second moment's root */
+    float inverse; /* 1 / the mean of all squares, from the rows */
     float mixing;  /* the weight of this step's squares */
 };
 enum { WHOLE_NUMBERS = 4 };
@@ -36,7 +37,7 @@ static inline float mixed(float was, double square, double mixing)
     return (float)(was + mixing * (square - was));
 }
 
-/* rate: that of this step at the most. */
+/* rate: the learning rate, limited to 1 / sqrt(step). */
 static inline double length_of(double weights, double step, double count, double rate)
 {
     double size = fmax((double)least_weight, sqrt(weights / count));

@@ -1,5 +1,5 @@
 /*
- * optimizer_adamw.h - the parts of AdamW's state, for its meaning and its kernels.
+ * optimizer_adamw.h - the parts of AdamW's state, for the reference and the kernels.
  */
 #ifndef TIDE_OPTIMIZER_ADAMW_H
 #define TIDE_OPTIMIZER_ADAMW_H

@@ -1,8 +1,8 @@
 /*
- * AdamW with moments of eight bits, as bitsandbytes' AdamW8bit: each block of 256 numbers of a parameter has
- * the largest magnitude of its first and of its second moments in f32, and all of them as shares of it, in
- * the codes of dynamic8.h. A step decodes a block, is AdamW's, and encodes it again; the weights are updated
- * with the moments as they were before that. A parameter of fewer than 4096 numbers has them in f32.
+ * AdamW with 8-bit moments, as bitsandbytes' AdamW8bit. Each block of 256 numbers of a parameter stores, for
+ * the first and the second moments, the largest magnitude in f32 and all moments as fractions of it, in the
+ * codes of dynamic8.h. A step decodes a block, does AdamW's step, and encodes it again; the weights are
+ * updated with the moments before encoding. A parameter of fewer than 4096 numbers keeps its moments in f32.
  */
 #include "rt/optimizer_adamw8.h"
 #include "rt/dynamic8.h"

@@ -1,5 +1,5 @@
 /*
- * optimizer_adamw8.h - the blocks and the parts of its state, for its meaning and its kernels.
+ * optimizer_adamw8.h - the block size and the parts of its state, for the reference and the kernels.
  */
 #ifndef TIDE_OPTIMIZER_ADAMW8_H
 #define TIDE_OPTIMIZER_ADAMW8_H

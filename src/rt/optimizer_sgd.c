@@ -1,4 +1,4 @@
-/* Stochastic gradient descent with momentum, as torch.optim.SGD: decay is part of the gradient. */
+/* Stochastic gradient descent with momentum, as torch.optim.SGD: decay is added to the gradient. */
 #include "rt/optimizer.h"
 
 static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_parts)

@@ -12,7 +12,7 @@ size_t tide_plan_base(const struct tide_graph *graph, int program)
     return 0;
 }
 
-/* What a program computes, under the choices of the plan. */
+/* Lays out the values of a program under the plan's choices. */
 static int lay_out(const struct tide_graph *graph, const struct tide_device *device, int program,
                    struct tide_plan *plan, struct tide_err *err)
 {
@@ -26,7 +26,7 @@ static int lay_out(const struct tide_graph *graph, const struct tide_device *dev
     return bad;
 }
 
-/* All but the program that trains. */
+/* Lays out all programs but the one that trains. */
 static int plan_others(const struct tide_graph *graph, const struct tide_device *device,
                        struct tide_plan *plan, struct tide_err *err)
 {
@@ -36,7 +36,7 @@ static int plan_others(const struct tide_graph *graph, const struct tide_device 
     return 0;
 }
 
-/* What an update after a pass works in. */
+/* Returns the bytes that an update after a pass works in. */
 static size_t update_scratch(const struct tide_graph *graph, const struct tide_device *device)
 {
     size_t most = 0;
@@ -47,7 +47,7 @@ static size_t update_scratch(const struct tide_graph *graph, const struct tide_d
     return tide_aligned(most);
 }
 
-/* Sections under the choices of a plan whose layouts are made. */
+/* Fills in the sections of a plan whose layouts are made. */
 static void add_up(const struct tide_graph *graph, const struct tide_device *device, struct tide_plan *plan)
 {
     bool trains = tide_graph_training(graph) >= 0;
@@ -87,14 +87,14 @@ struct choosing {
     struct tide_err *err;
     size_t budget; /* SIZE_MAX: none */
     int training;
-    struct tide_plan others; /* of the other programs alone */
-    bool found;              /* one that fits; the best so far: */
+    struct tide_plan others; /* the other programs alone */
+    bool found;              /* a plan that fits; best and best_work describe the best so far */
     struct tide_choices best;
     double best_work;
     struct tide_plan least; /* so far; total 0: none */
 };
 
-/* So many blocks are tried one by one. */
+/* This many candidates are tried one by one. */
 enum { FEW = 16 };
 
 static int make_plan(const struct choosing *c, const struct tide_choices *choices,
@@ -110,7 +110,7 @@ static int make_plan(const struct choosing *c, const struct tide_choices *choice
     return 0;
 }
 
-/* Whether the plan takes at most so many bytes. */
+/* *ret_fits: true if the plan takes at most that many bytes. */
 static int fits(const struct choosing *c, const struct tide_choices *choices, struct tide_schedule *schedule,
                 size_t bytes, bool *ret_fits)
 {
@@ -123,7 +123,7 @@ static int fits(const struct choosing *c, const struct tide_choices *choices, st
                : tide_layout_fits(schedule, bytes - tide_plan_start(&plan, TIDE_PASSES), ret_fits, c->err);
 }
 
-/* ret_too_large: whether more blocks have to be recomputed; else what follows is not better. */
+/* *ret_too_large: true if more blocks must be recomputed. If false, recomputing more is not better. */
 static int try_better(struct choosing *c, const struct tide_choices *choices, bool *ret_too_large)
 {
     struct tide_schedule schedule;
@@ -142,9 +142,9 @@ static int try_better(struct choosing *c, const struct tide_choices *choices, bo
     return bad;
 }
 
-/* The fewest blocks recomputed that fit: each is more work. It takes less memory, too, but for single
- * ones: the last block saves nothing, and no layout is perfect. So what halving leaves is tried one by one.
- */
+/* Finds the fewest recomputed blocks that fit, because each block recomputed is more work. Recomputing more
+ * takes less memory, with exceptions: the last block saves nothing, and no layout is perfect. So the
+ * candidates that bisection leaves are tried one by one. */
 static int find_better(struct choosing *c, struct tide_choices *choices)
 {
     int from = 0, to = c->graph->programs[c->training].block_count;
@@ -174,7 +174,7 @@ static int try_smaller(struct choosing *c, const struct tide_choices *choices)
     return bad;
 }
 
-/* With nearly all blocks recomputed. */
+/* Tries plans that recompute all or nearly all blocks. */
 static int find_smaller(struct choosing *c, struct tide_choices *choices)
 {
     int blocks = c->graph->programs[c->training].block_count;

@@ -1,8 +1,8 @@
 /*
- * reference.h - what the plain references of operators are written with.
+ * reference.h - helpers for the plain references of operators.
  *
- * A reference computes what the operator means from the numbers as they lie in memory, in f64, and rounds
- * only what it writes. Nobody trains with it: it is as slow as it is short.
+ * A reference computes an operator in f64 from the numbers as stored in memory and rounds only what it
+ * writes. It is short and slow; nothing trains with it.
  */
 #ifndef TIDE_REFERENCE_H
 #define TIDE_REFERENCE_H
@@ -14,7 +14,7 @@ static inline double tide_in(const struct tide_call *call, int i, int64_t at)
     return tide_number(call->in[i], call->graph->tensors[call->node->in[i]].dtype, at);
 }
 
-/* The same where it may be stored in any type. */
+/* The same for a tensor stored in any type. */
 static inline double tide_in_row(const struct tide_call *call, int i, int64_t row, int64_t column)
 {
     const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
@@ -38,7 +38,7 @@ static inline void tide_set_out(const struct tide_call *call, int i, int64_t at,
     tide_number_set(call->out[i], call->graph->tensors[call->node->out[i]].dtype, at, value);
 }
 
-/* The same with what a node ends with (tide_op.ends). */
+/* The same, after what the node ends with: an added tensor and ReLU (tide_op.ends). */
 static inline void tide_end_out(const struct tide_call *call, int64_t at, double value)
 {
     if (call->node->added)
@@ -46,7 +46,7 @@ static inline void tide_end_out(const struct tide_call *call, int64_t at, double
     tide_set_out(call, 0, at, call->node->relu && !(value > 0) ? 0 : value);
 }
 
-/* The gradient of in[i] is written or added to, or not wanted. */
+/* Writes the gradient of in[i] or adds to it; does nothing if it is not wanted. */
 static inline void tide_give_grad(const struct tide_call *call, int i, int64_t at, double value)
 {
     if (!call->in_grad[i])

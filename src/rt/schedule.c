@@ -8,15 +8,15 @@ enum { LONGEST = 1 << 24 }; /* instructions, and values */
 
 /* What is known of each tensor while a schedule is made. */
 struct track {
-    int value;      /* of the forward pass; TIDE_NONE: none yet */
-    int recomputed; /* its value then; TIDE_NONE: not recomputed */
+    int value;      /* from the forward pass; TIDE_NONE: none yet */
+    int recomputed; /* value after recomputation; TIDE_NONE: not recomputed */
     int gradient;   /* TIDE_NONE: none yet */
-    int first_use;  /* node that uses it first: in the backward pass the last to add to its gradient */
-    int from_loss;  /* its gradient as a loss gives it, kept for a second walk; else TIDE_NONE */
-    bool needed;    /* its gradient: a parameter that trains depends on it */
+    int first_use;  /* first node that uses it: the last to add to its gradient in the backward pass */
+    int from_loss;  /* its gradient as the loss wrote it, kept for a second walk; else TIDE_NONE */
+    bool needed;    /* its gradient is: a parameter that trains depends on it */
     bool leaves;    /* used outside its block */
-    bool wanted;    /* again, by the block at hand */
-    bool settled;   /* a parameter whose gradient the first of two walks has finished */
+    bool wanted;    /* the current block must recompute it */
+    bool settled;   /* a parameter whose gradient is complete after the first of two walks */
     bool of_loss;   /* a parameter that the loss uses */
 };
 
@@ -28,8 +28,8 @@ struct maker {
     struct tide_schedule *to;
     struct track *tracks;
     struct tide_err *err;
-    int *awaited; /* of each value: how many will still read it: tensors that have it as the gradient that
-                     their producer will read, and a second walk */
+    int *awaited; /* for each value, how many readers are left: tensors whose producer will read it as their
+                     gradient, and a second walk */
     size_t awaited_capacity;
     bool twice, measures; /* there are two walks; this one is for the norm */
 };
@@ -103,7 +103,7 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
     return 0;
 }
 
-/* The value to read a tensor from: in the backward pass perhaps the one recomputed. */
+/* Returns the value to read a tensor from: in the backward pass, the recomputed one if there is one. */
 static int value_of(const struct maker *m, int tensor, bool back)
 {
     const struct track *t = &m->tracks[tensor];
@@ -118,7 +118,7 @@ static bool is_dropped(const struct maker *m, int tensor)
     return block >= 0 && block < m->choices->recompute && !m->tracks[tensor].leaves;
 }
 
-/* A streamed parameter is there for the node that reads it, and asked for again by the next. */
+/* Loads a streamed parameter for one node. The next node that reads it loads it again. */
 static int load_parameter(struct maker *m, int tensor)
 {
     struct tide_instruction to = blank(TIDE_LOAD, -1, tensor);
@@ -157,7 +157,7 @@ static int run_forward(struct maker *m, int index, enum tide_action action)
 
 /* ---- the backward pass */
 
-/* Whether a node's backward pass gives anything that is needed. */
+/* True if a node's backward pass computes any gradient that is needed. */
 static bool is_needed(const struct maker *m, const struct tide_node *node)
 {
     for (int i = 0; i < node->in_count; i++)
@@ -166,7 +166,7 @@ static bool is_needed(const struct maker *m, const struct tide_node *node)
     return false;
 }
 
-/* What it reads for that. */
+/* The operands that it reads for that. */
 static unsigned reads(const struct maker *m, const struct tide_node *node, const unsigned *masks)
 {
     unsigned mask = 0;
@@ -176,7 +176,7 @@ static unsigned reads(const struct maker *m, const struct tide_node *node, const
     return mask;
 }
 
-/* Marks what a node's backward pass reads, and what is needed to have that again. */
+/* Marks what a node's backward pass reads, and what recomputing that needs. */
 static void want_for(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -212,13 +212,13 @@ static int recompute_block(struct maker *m, int first, int last)
     return 0;
 }
 
-/* Whether the backward pass of a tensor's producer, which is still to be walked, reads its gradient. */
+/* True if the backward pass of a tensor's producer is still to come and reads this gradient. */
 static bool is_awaited(const struct maker *m, int tensor)
 {
     return m->graph->tensors[tensor].producer >= 0 && m->tracks[tensor].gradient >= 0;
 }
 
-/* Of an activation, before its producer is walked. */
+/* Sets the gradient of an activation, before its producer is walked. */
 static void set_gradient(struct maker *m, int tensor, int value)
 {
     if (is_awaited(m, tensor))
@@ -236,8 +236,7 @@ static void end_wait(struct maker *m, int index)
             m->awaited[m->tracks[node->out[i]].gradient]--;
 }
 
-/* Before it is added to, a gradient gets memory of its own, if its memory is that of another, too, that is
- * still to be read. */
+/* Before adding to a gradient, copies it if another gradient that is still to be read shares its memory. */
 static int own_gradient(struct maker *m, int tensor)
 {
     int shared = m->tracks[tensor].gradient;
@@ -250,7 +249,7 @@ static int own_gradient(struct maker *m, int tensor)
     return to.in_grad[0] < 0 || emit(m, &to) ? -1 : 0;
 }
 
-/* One memory for all that have this gradient, until somebody adds to one of them. */
+/* Tensors that have the same gradient share its memory until one of them is added to. */
 static int pass_gradient(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -280,7 +279,7 @@ static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instru
 {
     struct track *t = &m->tracks[tensor];
     if (t->settled)
-        return 0; /* TIDE_NONE: not wanted any more */
+        return 0; /* in_grad stays TIDE_NONE: already complete */
     if (t->gradient != TIDE_NONE)
         to->adds |= 1U << operand;
     else if (m->choices->fused)
@@ -324,13 +323,13 @@ static int measure(struct maker *m, int tensor)
     return emit(m, &to);
 }
 
-/* What is done with a parameter's gradient that is whole. */
+/* Uses a parameter's complete gradient: measures it or updates the parameter. */
 static int settle(struct maker *m, int tensor)
 {
     struct track *t = &m->tracks[tensor];
     bool fused = m->choices->fused;
     if (fused ? !m->measures && t->of_loss && m->choices->clips : !m->choices->clips)
-        return 0; /* nothing, or after both walks */
+        return 0; /* nothing to do, or done after both walks */
     if (fused && !m->measures ? update(m, tensor) : measure(m, tensor))
         return -1;
     if (fused && m->measures && t->of_loss)
@@ -340,7 +339,7 @@ static int settle(struct maker *m, int tensor)
     return 0;
 }
 
-/* After the node that adds to it last, a parameter's gradient is whole, and still in the cache. */
+/* After the last node that adds to it, a parameter's gradient is complete and still in the cache. */
 static int settle_parameters(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -353,7 +352,7 @@ static int settle_parameters(struct maker *m, int index)
     return 0;
 }
 
-/* Of what is needed, where a node's backward pass writes or adds. */
+/* Sets where a node's backward pass writes or adds the gradients that are needed. */
 static int add_gradients(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
 {
     for (int i = 0; i < node->in_count; i++) {
@@ -365,7 +364,7 @@ static int add_gradients(struct maker *m, const struct tide_node *node, struct t
     return 0;
 }
 
-/* What a loss gives, it gives on its backward pass. */
+/* A loss writes its outputs in its backward pass. */
 static int add_results(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
 {
     for (int i = 0; i < node->out_count; i++) {
@@ -404,7 +403,7 @@ static int run_back(struct maker *m, int index)
     return settle_parameters(m, index);
 }
 
-/* A loss runs in the first walk; in a second one what it gave is there. */
+/* A loss runs in the first walk only; a second walk uses the gradient that it wrote. */
 static int run_loss_back(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -446,7 +445,7 @@ static int walk_back(struct maker *m)
     return 0;
 }
 
-/* Before the second walk: gradients are to be had anew. */
+/* Before the second walk: gradients are computed again. */
 static void forget_walk(struct maker *m)
 {
     for (int i = 0; i < m->graph->tensor_count; i++) {
@@ -524,7 +523,7 @@ static int finish(struct maker *m, int bad)
 {
     free(m->tracks);
     free(m->awaited);
-    /* What the caller reads afterwards stays to the end. */
+    /* Results that the caller reads live to the end. */
     for (int i = 0; !bad && i < m->to->value_count; i++) {
         struct tide_value *v = &m->to->values[i];
         if (v->kind == TIDE_VALUE_ACTIVATION && m->graph->tensors[v->tensor].result)

@@ -1,16 +1,16 @@
 /*
- * schedule.h - in what order things run, and how long each value lives.
+ * schedule.h - in what order instructions run, and how long each value lives.
  *
- * From a graph and a few choices: a list of instructions over values. A value is memory with a lifetime: an
- * activation, the same recomputed, a gradient, scratch, a streamed parameter while it is read. Other
+ * Turns a graph and a few choices into a list of instructions over values. A value is memory with a lifetime:
+ * an activation, a recomputed activation, a gradient, scratch, a streamed parameter while it is read. Other
  * parameters, inputs and states are not values: they live as long as the machine (machine.h). The choices
  * change memory and time, never a bit of the result:
  *
- * - the first `recompute` blocks are recomputed in the backward pass instead of being kept;
- * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a
- *   clip of the global norm the backward pass is walked twice, first for the norm alone. The gradient of a
- *   parameter that the loss itself uses (a tied head) is whole at the end of the first walk and kept;
- * - recompute_logits: how much of what the loss could keep between its own way there and back is recomputed.
+ * - recompute: the backward pass recomputes the first `recompute` blocks instead of keeping them;
+ * - fused: a parameter is updated as soon as its gradient is complete, and the gradient is dropped. To clip
+ *   by the global norm, the backward pass runs twice, the first time only for the norm. The gradient of a
+ *   parameter that the loss itself uses (a tied head) is complete after the first pass and is kept;
+ * - recompute_logits: how much of what the loss could keep from its forward pass is recomputed instead.
  */
 #ifndef TIDE_SCHEDULE_H
 #define TIDE_SCHEDULE_H
@@ -41,10 +41,10 @@ struct tide_value {
     size_t offset;   /* layout.h */
 };
 
-/* What a step is made of, for those who ask what each part took; and every program that does not train. */
+/* The parts of a training step, for measuring each; and all programs that do not train. */
 enum tide_phase {
     TIDE_PHASE_FORWARD,
-    TIDE_PHASE_BACKWARD, /* the loss and what is recomputed included */
+    TIDE_PHASE_BACKWARD, /* includes the loss and what is recomputed */
     TIDE_PHASE_UPDATE,
     TIDE_PHASE_EVALUATION,
     TIDE_PHASES,
@@ -60,8 +60,7 @@ static inline enum tide_phase tide_phase_of(enum tide_action action)
 enum {
     TIDE_NONE = -1,
     TIDE_LASTING = -2
-}; /* instead of a value: nothing; the tensor's own memory (or
-      that of a parameter's gradient, when not fused) */
+}; /* in place of a value: nothing; the tensor's own memory (or a parameter's gradient, if not fused) */
 
 struct tide_instruction {
     enum tide_action action;
@@ -78,12 +77,12 @@ struct tide_schedule {
     struct tide_value *values;
     int value_count;
     size_t capacity, value_capacity;
-    double work; /* floating-point operations of one pass, those recomputed ones included */
+    double work; /* floating-point operations of one pass, with recomputed ones */
 };
 
-/* Of a program. One that trains: one micro-batch up to the gradients, updates included when fused; gradients
- * exist only for what a parameter that trains needs. Another: forward only, without choices. Caller releases.
- */
+/* Makes the schedule of a program. One that trains: one micro-batch up to the gradients, with updates if
+ * fused; only gradients on the way to a parameter that trains exist. Any other: forward only, ignores the
+ * choices. Caller releases. */
 int tide_schedule(const struct tide_graph *graph, int program, const struct tide_device *device,
                   const struct tide_choices *choices, struct tide_schedule *ret_schedule,
                   struct tide_err *err);

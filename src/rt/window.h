@@ -1,8 +1,8 @@
 /*
- * window.h - 3x3 windows of boards, whose cells are rows of a tensor: board after board, line by line.
+ * window.h - 3x3 windows of boards whose cells are rows of a tensor: board after board, line by line.
  *
- * A place of a window is numbered from its upper left one, line by line. Beyond the edge of a board there is
- * nothing, which counts as 0.
+ * The places of a window are numbered from the upper left, line by line. Cells beyond the edge of a board
+ * count as 0.
  */
 #ifndef TIDE_WINDOW_H
 #define TIDE_WINDOW_H
@@ -15,8 +15,8 @@ struct tide_board {
     int64_t columns, rows;
 };
 
-/* The row of the tensor at a place of the window around a row; -1: beyond the edge. The other way round, the
- * row is at place TIDE_WINDOW - 1 - place of that one's window. */
+/* Returns the tensor row at a place of the window around `row`; -1: beyond the edge. In the window of the
+ * returned row, `row` is at TIDE_WINDOW - 1 - place. */
 static inline int64_t tide_board_neighbour(const struct tide_board *board, int64_t row, int place)
 {
     int64_t cell = row % (board->columns * board->rows), down = place / TIDE_WINDOW_SIDE - 1,

@@ -1,8 +1,8 @@
 /*
- * amx.h - for the few functions that multiply tiles of bf16 by hand.
+ * amx.h - for the few functions that multiply tiles of bf16 with intrinsics.
  *
- * A function marked TIDE_AMX may be called only where tide_isa() says so. A thread calls tide_amx_begin()
- * before its first tile and _tile_release() after the last, so that nobody saves tiles that are not used.
+ * Call a function marked TIDE_AMX only if tide_isa() is TIDE_ISA_AMX. A thread calls tide_amx_begin() before
+ * its first tile and _tile_release() after the last, so that context switches do not save unused tiles.
  */
 #ifndef TIDE_AMX_H
 #define TIDE_AMX_H
@@ -23,8 +23,8 @@ struct tide_amx_shapes {
     uint8_t rows[16];
 };
 
-/* Palette 1, whatever CPUID says of it. The whole structure is named as an operand: the compiler's own
- * function names eight bytes of it, and the others need not be there then. */
+/* Palette 1, whatever CPUID says of it. The assembly names the whole structure as an operand: the compiler's
+ * own intrinsic names only eight bytes of it, and the compiler may then drop the rest. */
 TIDE_INLINE TIDE_AMX void tide_amx_begin(void)
 {
     static const struct tide_amx_shapes shapes = {.palette = 1,

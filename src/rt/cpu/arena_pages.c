@@ -21,7 +21,7 @@ int tide_pages_map(struct tide_pages *pages, size_t bytes, size_t from, size_t t
         munmap(start, skip);
     start += skip;
     munmap(start + mapped, huge - skip);
-    /* Not the last part: a huge page there would reach beyond the plan, now or when the kernel gets to it. */
+    /* Not the last part: a huge page there would reach beyond the plan, now or when khugepaged gets to it. */
     madvise(start, whole, MADV_HUGEPAGE);
     madvise(start + whole, mapped - whole, MADV_NOHUGEPAGE);
     from = (from + huge - 1) / huge * huge;
@@ -39,7 +39,8 @@ static void touch_some(void *context, int64_t first, int64_t last)
         *page = 0;
 }
 
-/* Reads the pages of code and constants: one of libm's for a number that is rare would come at any step. */
+/* Reads the pages of code and constants. Else a page of libm for rare numbers could be faulted in at any
+ * step. */
 static int touch_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     static const char *const names[] = {"/libc.so", "/libm.so"};
@@ -51,7 +52,7 @@ static int touch_object(struct dl_phdr_info *info, size_t size, void *context)
     for (int i = 0; is_one && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + part->p_vaddr, skipped = start % SMALLEST_PAGE;
-        if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) /* kernels before 5.14 cannot */
+        if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) /* fails before Linux 5.14 */
             madvise((void *)(start - skipped), part->p_memsz + skipped, MADV_POPULATE_READ);
     }
     return 0;

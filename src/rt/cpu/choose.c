@@ -18,11 +18,11 @@ int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err 
 
 /* ---- weights */
 
-/* Sums are kept of so many stretches at the most; a stretch has at least so many tokens. */
+/* At most STRETCHES sums are kept, each over at least STRETCH tokens. */
 enum { STRETCHES = 512, STRETCH = 2048, LANES = 64 };
 
-/* Tokens that may be chosen: of those up to `last` the ones whose logit is at least `least`, of those after
- * it the ones above that, so that of equal ones the lower are kept. */
+/* The tokens that may be chosen: up to `last`, those whose logit is at least `least`; after it, those above
+ * `least`. So of equal logits the lower tokens are kept. */
 struct kept {
     float least;
     int64_t last;
@@ -31,8 +31,8 @@ struct kept {
 struct choice {
     const float *logits;
     int64_t count, stretch;
-    float most, inverse;    /* the largest; 1 / temperature */
-    double sums[STRETCHES]; /* of weights of those kept */
+    float most, inverse;    /* the largest logit; 1 / temperature */
+    double sums[STRETCHES]; /* of the weights of kept tokens */
 };
 
 TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
@@ -51,7 +51,7 @@ TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
     return most;
 }
 
-/* 1 for the largest; 0 below `least`; what is not a number has none. */
+/* 1 for the largest logit, 0 below `least`, NaN for NaN. */
 TIDE_INLINE float weight_of(float x, float most, float inverse, float least)
 {
     float exponent = (x - most) * inverse, weight = tide_exp(exponent);
@@ -79,7 +79,7 @@ static float above(const struct kept *kept)
     return nextafterf(kept->least, INFINITY);
 }
 
-/* Of all that are kept. */
+/* The sum of the weights of all kept tokens. */
 static double sum_up(struct choice *c, const struct kept *kept)
 {
     double total = 0;
@@ -96,8 +96,8 @@ static double sum_up(struct choice *c, const struct kept *kept)
     return total;
 }
 
-/* The first token at which the sum of weights exceeds `target`; if rounding lets none, the last that has a
- * weight. sum_up() was for the same ones. */
+/* Returns the first token at which the running sum of weights exceeds `target`; if rounding allows none, the
+ * last with a weight. sum_up() must have run for the same tokens. */
 static int64_t draw_from(const struct choice *c, const struct kept *kept, double target)
 {
     int64_t found = 0, chosen = -1;
@@ -125,7 +125,7 @@ static int64_t draw_from(const struct choice *c, const struct kept *kept, double
 
 /* ---- selection */
 
-/* So few are looked at apart from the others. */
+/* At most this many are copied out and searched apart. */
 enum { FEW = 4096 };
 
 TIDE_KERNEL(int64_t, count_from, (const float *x, int64_t count, float least), (x, count, least))
@@ -142,8 +142,8 @@ TIDE_KERNEL(int64_t, count_from, (const float *x, int64_t count, float least), (
     return sum;
 }
 
-/* A search among logits of which `before` is what those above them amount to: each is worth 1, or what it
- * weighs. */
+/* A search in some logits. A logit amounts to 1 or, by_weight, to its weight. before: the amount above
+ * them. */
 struct search {
     const struct choice *choice;
     bool by_weight;
@@ -164,7 +164,7 @@ static double amount_from(const struct search *s, float least)
     return sum;
 }
 
-/* Goes on with those in [low, high), if they are few. */
+/* Continues with those in [low, high), if they are few. */
 static void narrow(struct search *s, float low, float high)
 {
     int64_t count = 0;
@@ -179,8 +179,8 @@ static void narrow(struct search *s, float low, float high)
     s->count = count;
 }
 
-/* The likeliest that together amount to `target`, and no more than are needed for that. Those from `enough`
- * on do, if it is not -INFINITY. */
+/* Selects the fewest of the likeliest tokens that together amount to `target`. Those from `enough` on do,
+ * unless it is -INFINITY. */
 static struct kept select_likeliest(const struct choice *c, double target, bool by_weight, float enough)
 {
     struct search s = {
@@ -201,7 +201,7 @@ static struct kept select_likeliest(const struct choice *c, double target, bool 
         else
             low = middle;
     }
-    /* Between the two is no other number. */
+    /* No float lies between low and high. */
     struct kept kept = {.least = low, .last = -1};
     double amount = amount_from(&s, high),
            each = by_weight ? weight_of(low, c->most, c->inverse, -INFINITY) : 1;

@@ -1,8 +1,8 @@
 /*
  * Adafactor on processors.
  *
- * It looks at the whole gradient twice before it updates anything: once for the means, once for how long the
- * step would be. Sums run over a fixed number of stretches in f64 and are added in their order.
+ * It reads the whole gradient twice before it updates anything: once for the means, once for the length of
+ * the step. Sums run over a fixed number of ranges in f64 and are added in order.
  */
 #include "rt/cpu/rounding.h"
 #include "rt/cpu/rows.h"
@@ -12,7 +12,7 @@
 
 enum { STRETCHES = 16 };
 
-/* Of each stretch: sums of what is squared, and of a matrix the squares of its gradient by column. */
+/* For a matrix, each range has the sums of squared gradients by column. */
 static size_t scratch_bytes(int64_t rows, int64_t columns)
 {
     return (size_t)STRETCHES * (size_t)(rows == 1 ? 0 : columns) * sizeof(double);
@@ -30,7 +30,7 @@ TIDE_INLINE double sum_of(const double lanes[LANES])
     return sum;
 }
 
-/* Of a row of gradients, which are also added to those of their columns. */
+/* The sum of squares of a row of gradients; also adds each square to its column. */
 TIDE_KERNEL(double, squares_of_row, (const float *restrict g, double *restrict columns, int64_t count),
             (g, columns, count))
 {
@@ -50,15 +50,15 @@ TIDE_KERNEL(double, squares_of_row, (const float *restrict g, double *restrict c
     return sum_of(lanes);
 }
 
-/* The second moment of a number. What is left over of vectors must have their bits: so that the compiler
- * makes one rounding of two in both alike, each sum here has one product, and nothing is a branch. */
+/* The second moment of a number. The loop over what is left must give the same bits as the vector loop. So
+ * each sum here has one product, which the compiler fuses in both loops alike, and there is no branch. */
 TIDE_INLINE float second_of(float seconds, float g, float factor, bool is_vector)
 {
     return is_vector ? seconds + factor * (g * g - seconds) : factor * seconds;
 }
 
-/* Or what keeps its root from being too small. The bits of numbers that are not negative are ordered as they
- * are. */
+/* The second moment, but at least least_root squared. Bits of non-negative floats are ordered like the
+ * floats. */
 TIDE_INLINE float at_least(float second)
 {
     int32_t bits = (int32_t)tide_float_bits(second),
@@ -66,7 +66,7 @@ TIDE_INLINE float at_least(float second)
     return tide_bits_float((uint32_t)(bits > least ? bits : least));
 }
 
-/* Of what the step would be. */
+/* The sum of squares of the step that would be made. */
 TIDE_INLINE double squares_of_step(const float *restrict g, const float *restrict seconds, int64_t count,
                                    float scale, float factor, bool is_vector)
 {
@@ -99,7 +99,7 @@ struct measuring {
     const struct tide_factors *factors;
     double *columns; /* [STRETCHES][columns] */
     struct whole whole;
-    double weights[STRETCHES], rows[STRETCHES], step[STRETCHES]; /* sums of each stretch */
+    double weights[STRETCHES], rows[STRETCHES], step[STRETCHES]; /* sums of each range */
 };
 
 static int64_t start_of(int64_t count, int64_t stretch)
@@ -113,14 +113,14 @@ static double squares_of_weights(const struct tide_trained *t, int64_t first, in
                         last - first);
 }
 
-/* Where gradients from one on end that are read together, of those before `last`. */
+/* Returns the end of the gradients from `at` on that are read together, at most `last`. */
 static int64_t end_of(const struct tide_trained *t, int64_t at, int64_t last)
 {
     int64_t end = t->dtype == TIDE_BF16 ? (at / TIDE_CHUNK + 1) * TIDE_CHUNK : last;
     return end < last ? end : last;
 }
 
-/* Those, as they lie or widened. */
+/* Returns these gradients in place, or widened. */
 static const float *gradients_of(const struct tide_trained *t, int64_t at, int64_t end,
                                  float room[TIDE_CHUNK])
 {
@@ -142,7 +142,7 @@ static double measure_row(const struct tide_trained *t, int64_t row, double *col
     return sum;
 }
 
-/* Of the numbers [first, last), whose second moments begin at `seconds`. */
+/* Measures the numbers [first, last), whose second moments begin at `seconds`. */
 static double measure_steps(const struct tide_trained *t, int64_t first, int64_t last, const float *seconds,
                             float scale, float factor)
 {
@@ -247,7 +247,7 @@ static void measure(const struct tide_trained *t, const struct tide_factors *f, 
 struct some {
     void *weight;
     const float *gradient;
-    float *seconds; /* of a matrix: by column */
+    float *seconds; /* for a matrix: by column */
     int64_t count;
     float factor; /* as for second_of() */
     float length, keep, scale;

@@ -7,8 +7,8 @@
 
 enum { PAGE = 4096 };
 
-/* The first lines of the page after `at`: processors do not fetch ahead beyond a page, and moments lie in
- * small ones (cpu_device.c). */
+/* Prefetches the first lines of the next page: processors do not prefetch across a page, and moments are in
+ * small pages (cpu_device.c). */
 TIDE_INLINE void fetch_page(const float *at)
 {
     const char *page = (const char *)(((uintptr_t)at / PAGE + 1) * PAGE);
@@ -16,7 +16,7 @@ TIDE_INLINE void fetch_page(const float *at)
     __builtin_prefetch(page + 64, 1);
 }
 
-/* A weight after the step, of which the moments are brought up to date. */
+/* Returns the weight after the step, and updates its moments. */
 TIDE_INLINE float next_weight(float weight, float *m, float *v, float gradient, const struct tide_factors *f)
 {
     float g = gradient * f->scale;

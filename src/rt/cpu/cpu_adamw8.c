@@ -1,4 +1,4 @@
-/* AdamW with moments of eight bits, on processors. */
+/* AdamW with 8-bit moments, on processors. */
 #include "rt/cpu/cpu_dynamic8.h"
 #include "rt/cpu/rounding.h"
 #include "rt/cpu/update.h"
@@ -22,7 +22,7 @@ TIDE_INLINE int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-/* A step of AdamW with the moments m and v, which are brought up to date, and their largest magnitudes. */
+/* One step of AdamW. Updates the moments m and v and their largest magnitudes. */
 TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool is_half, float *restrict m,
                             float *restrict v)
 {
@@ -30,7 +30,7 @@ TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool i
     tide_bf16 *restrict half = b->weight;
     const float *restrict gradient = b->gradient;
     const tide_bf16 *restrict half_gradient = b->gradient;
-    int32_t most1 = 0, most2 = 0; /* bits of magnitudes are ordered as these are */
+    int32_t most1 = 0, most2 = 0; /* as bits, which are ordered like the magnitudes */
     for (int64_t i = 0; i < b->count; i++) {
         float g = (is_half ? tide_from_bf16(half_gradient[i]) : gradient[i]) * f.scale;
         float was = is_half ? tide_from_bf16(half[i]) : weight[i];

@@ -1,5 +1,5 @@
 /*
- * cpu_add.c - the sum of two, on processors.
+ * cpu_add.c - the sum of two tensors, on processors.
  */
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"

@@ -1,10 +1,10 @@
 /*
  * cpu_attention.c - causal self-attention of all heads, on processors.
  *
- * One thread takes one head of one sequence at a time, with its queries, keys and values as f32 in scratch,
- * and goes over the queries in blocks of BLOCK rows: scores of a block against the keys before it, softmax,
- * product with the values. So BLOCK x T scores exist per thread, never T x T. Of each row the logarithm of
- * the sum of exponentials is kept; the backward pass computes the scores again from it.
+ * One thread takes one head of one sequence at a time, with its queries, keys and values as f32 in scratch.
+ * It goes over the queries in blocks of BLOCK rows: scores of a block against the keys before it, softmax,
+ * product with the values. So BLOCK x T scores exist per thread, never T x T. The logarithm of each row's sum
+ * of exponentials is kept; the backward pass recomputes the scores from it.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -41,7 +41,7 @@ TIDE_INLINE void tile(float *c, int64_t c_stride, const float *a, int64_t a_row,
             *(tide_16 *)(c + r * c_stride + 16 * w) = sum[r][w];
 }
 
-/* c (m, n) (+)= a (m, k) b (k, n); n a multiple of 16; a's rows and steps may be apart by anything. */
+/* c (m, n) (+)= a (m, k) b (k, n); n is a multiple of 16; the strides of a are arbitrary. */
 TIDE_KERNEL(void, small_product,
             (float *c, int64_t c_stride, const float *a, int64_t a_row, int64_t a_step, const float *b,
              int64_t b_stride, int64_t m, int64_t n, int64_t k, int adds),
@@ -74,7 +74,7 @@ struct attention {
     const struct tide_call *call;
     enum tide_dtype dtype;
     int64_t heads, width, channels; /* width: of a head */
-    int64_t row, sequence;          /* of one sequence: its first row, and how many there are */
+    int64_t row, sequence;          /* of one sequence: its first row and its number of rows */
     int64_t wide, padded;           /* width and sequence, rounded up to 16 */
     float *scratch;
     int64_t thread_floats;
@@ -99,7 +99,7 @@ static struct attention attention_of(const struct tide_graph *graph, const struc
     return a;
 }
 
-/* Rows of one head (T, width), spread out by row_floats, into (T, wide), times `scale`. */
+/* Copies the rows of one head (T, width), `row_floats` apart, to (T, wide), times `scale`. */
 static void gather(const struct attention *a, const void *from, int64_t row_floats, float scale, float *to)
 {
     enum { AHEAD = 8 };
@@ -107,7 +107,7 @@ static void gather(const struct attention *a, const void *from, int64_t row_floa
     for (int64_t i = 0; i < a->sequence; i++) {
         float *row = to + i * a->wide;
         const char *at = (const char *)from + i * stride;
-        /* Rows are too far apart for a processor to guess the next. */
+        /* Rows are too far apart for the hardware prefetcher. */
         tide_ask(at + AHEAD * stride, a->width * (int64_t)tide_dtype_bytes(a->dtype));
         tide_rows_convert_here(row, TIDE_F32, at, a->dtype, a->width);
         for (int64_t j = 0; scale != 1.0F && j < a->width; j++)
@@ -117,7 +117,7 @@ static void gather(const struct attention *a, const void *from, int64_t row_floa
     }
 }
 
-/* The backward pass of gather; `had` is room for one row when the rows are added to. */
+/* The reverse of gather; `had` has room for one row if the rows are added to. */
 static void scatter(const struct attention *a, void *to, int64_t row_floats, float *from, int64_t rows,
                     float *had)
 {
@@ -151,7 +151,7 @@ static const void *part(const struct attention *a, const void *start, int64_t ro
     return (const char *)start + (size_t)(row * row_floats + column) * tide_dtype_bytes(a->dtype);
 }
 
-/* A row of scores becomes probabilities of its first `count` keys and zeros up to `end`. Returns the
+/* Turns a row of scores into probabilities of its first `count` keys, and zeros up to `end`. Returns the
  * logarithm of the sum of exponentials. */
 TIDE_KERNEL(float, softmax_row, (float *s, int64_t count, int64_t end), (s, count, end))
 {
@@ -201,7 +201,7 @@ static void head_forward(const struct attention *a, int64_t head, float *room)
     }
 }
 
-/* p: scores become probabilities; g: their gradients become those of the scores. */
+/* Turns the scores p into probabilities, and their gradients g into gradients of the scores. */
 TIDE_KERNEL(void, row_backward,
             (float *restrict p, float *restrict g, float log_sum, float inner, int64_t count, int64_t end),
             (p, g, log_sum, inner, count, end))
@@ -256,7 +256,7 @@ static void head_backward(const struct attention *a, int64_t head, float *room)
             q_grad[i] *= scale;
         scatter(a, (void *)part(a, call->in_grad[0], row + first, stride, head * a->width), stride, q_grad,
                 rows, had);
-        /* Keys before this block get more; those of this block are met for the first time. */
+        /* Adds to the keys before this block; sets those of this block. */
         small_product(k_grad, D, g, 1, P, block_q, D, first, D, rows, 1);
         small_product(k_grad + first * D, D, g + first, 1, P, block_q, D, rows, D, rows, 0);
         small_product(v_grad, D, p, 1, P, block_grad, D, first, D, rows, 1);
@@ -276,7 +276,7 @@ static int64_t floats_needed(const struct attention *a, enum tide_direction dire
                                      : 7 * rows + 2 * columns + 2 * scores + block + a->wide;
 }
 
-/* Heads of all sequences, by their number. */
+/* The heads of all sequences, numbered consecutively. */
 static void do_heads(void *context, int64_t first, int64_t last)
 {
     struct attention a = *(const struct attention *)context;

@@ -1,10 +1,9 @@
 /*
  * cpu_batchnorm.c - batch normalisation on processors.
  *
- * Rows are cut into pieces whose length is fixed, so that each number is the same however many threads there
- * are: a piece is summed up in f32 while it is in the cache, and pieces are put together in their order, in
- * f64. Of the forward pass a piece has its own mean and the squares around it, which lose nothing where means
- * are large.
+ * Rows are cut into pieces of fixed length, so that each number is the same however many threads there are. A
+ * piece is summed in f32 while it is in the cache; pieces are combined in order, in f64. In the forward pass
+ * a piece has its own mean and the squares around it, which lose no precision if means are large.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -18,8 +17,8 @@ enum { PIECE = 128, STRIP = 32 }; /* rows, columns */
 struct batch {
     const struct tide_call *call;
     int64_t rows, columns, pieces;
-    float *sums; /* of each piece two rows: forward means and squares, backward sums and products */
-    float *by;   /* three rows of what each column is multiplied by, and what is added */
+    float *sums; /* two rows per piece: forward means and squares, backward sums and products */
+    float *by;   /* three rows: factors and summands of each column */
 };
 
 static int64_t pieces_of(int64_t rows)
@@ -183,7 +182,7 @@ static void give(const struct tide_call *call, int operand, int64_t j, double gr
         to[j] = (float)(call->adds >> operand & 1 ? to[j] + gradient : gradient);
 }
 
-/* Gradients of the parameters; and that of x is g by[0] + (x - mean) by[1] + by[2]. */
+/* Computes the gradients of the parameters, and by[]: x's gradient is g by[0] + (x - mean) by[1] + by[2]. */
 static void join_slopes(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;

@@ -1,10 +1,10 @@
 /*
  * cpu_cached.c - causal self-attention over a KV cache, on processors.
  *
- * Rows of one slot that follow each other are a run; one thread takes some heads of one run. A run of one row
- * is read where it lies, all heads of a place together, for these lie side by side; else keys and values of a
- * head lie as f32 in scratch, once for all its rows. Of a cache in bf16 this gives what cpu_attention gives,
- * which rounds them the same way.
+ * Consecutive rows of one slot are a run; one thread takes some heads of one run. A run of one row reads the
+ * cache in place, all heads of a position together, because they are adjacent. Otherwise the keys and values
+ * of a head are copied to scratch as f32, once for all its rows. With a cache in bf16 this gives the results
+ * of cpu_attention, which rounds in the same way.
  */
 #include "base/check.h"
 #include "rt/cpu/inner_loops.h"
@@ -45,19 +45,19 @@ static void *number_at(const struct cached *c, const void *start, int64_t at)
     return (char *)start + (size_t)at * tide_dtype_bytes(c->dtype);
 }
 
-/* Of a row, the first number of its queries, keys or values of a head. */
+/* Returns the first number of a head's query, key or value in a row. */
 static void *qkv_at(const struct cached *c, int64_t row, int which, int64_t head)
 {
     return number_at(c, c->call->in[QKV], (3 * row + which) * c->channels + head * c->width);
 }
 
-/* Likewise in the cache of keys or values. */
+/* The same in the cache of keys or values. */
 static void *cache_at(const struct cached *c, int cache, int64_t slot, int64_t place, int64_t head)
 {
     return number_at(c, c->call->in[cache], (slot * c->places + place) * c->channels + head * c->width);
 }
 
-/* `rows` rows of one head, `columns` apart, into (rows, wide) with zeros beyond the width. */
+/* Copies `rows` rows of one head, `columns` apart, to (rows, wide) with zeros after the width. */
 static void gather(const struct cached *c, const void *from, int64_t columns, int64_t rows, float *to)
 {
     for (int64_t i = 0; i < rows; i++, to += c->wide) {
@@ -99,7 +99,7 @@ TIDE_INLINE void score_as(const float *q, const char *k, int64_t wide, int64_t s
     }
 }
 
-/* Of several heads side by side: scores are s[head * places + i]. */
+/* For several adjacent heads: scores are s[head * places + i]. */
 TIDE_INLINE void score_heads_as(const float *q, const char *k, int64_t wide, int64_t heads, int64_t stride,
                                 int64_t count, int64_t places, float *s, const enum tide_dtype dtype)
 {
@@ -119,7 +119,7 @@ TIDE_INLINE void mix_heads_as(const float *s, const char *v, int64_t wide, int64
                 *(tide_16 *)(out + j) += s[h * places + i] * sixteen(v + (i * stride + j) * size, dtype);
 }
 
-/* Of f32. Rows of keys and values are `stride` numbers apart. */
+/* For f32. Rows of keys and values are `stride` numbers apart. */
 TIDE_KERNEL(void, score,
             (const float *q, const float *k, int64_t wide, int64_t stride, int64_t count, float *s),
             (q, k, wide, stride, count, s))
@@ -162,7 +162,7 @@ TIDE_KERNEL(void, mix_heads,
         mix_heads_as(s, v, wide, heads, stride, count, places, out, TIDE_BF16);
 }
 
-/* Scores become what exponentials they are; returns one over their sum. */
+/* Replaces the scores by exponentials and returns 1 / their sum. */
 TIDE_KERNEL(float, weigh, (float *s, int64_t count), (s, count))
 {
     float most = s[0], sum = 0;
@@ -175,7 +175,7 @@ TIDE_KERNEL(float, weigh, (float *s, int64_t count), (s, count))
     return 1.0F / sum;
 }
 
-/* Rows [first, last) are of one slot. */
+/* Rows [first, last) belong to one slot. */
 static void one_head(const struct cached *c, int64_t first, int64_t last, int64_t head, float *room)
 {
     int64_t slot = c->slots[first], end = c->positions[last - 1] + 1;
@@ -196,7 +196,7 @@ static void one_head(const struct cached *c, int64_t first, int64_t last, int64_
     }
 }
 
-/* Heads [first, last) of a row that is a run by itself. */
+/* Heads [first, last) of a row that is a run of its own. */
 static void one_row(const struct cached *c, int64_t row, int64_t first, int64_t last, float *room)
 {
     int64_t slot = c->slots[row], count = c->positions[row] + 1, heads = last - first,
@@ -221,7 +221,7 @@ static void one_row(const struct cached *c, int64_t row, int64_t first, int64_t 
                            TIDE_F32, numbers);
 }
 
-/* The end of the run that begins at a row. */
+/* Returns the end of the run that begins at a row. */
 static int64_t run_end(const struct cached *c, int64_t row)
 {
     int64_t end = row + 1;
@@ -230,7 +230,7 @@ static int64_t run_end(const struct cached *c, int64_t row)
     return end;
 }
 
-/* Heads are numbered row by row; those of a run are done at its first row. */
+/* Heads are numbered row by row; a run is done with the heads of its first row. */
 static void do_heads(void *context, int64_t first, int64_t last)
 {
     const struct cached *c = context;
@@ -266,7 +266,7 @@ static void forward(const struct tide_call *call)
             tide_rows_convert_here(cache_at(&c, cache, c.slots[i], c.positions[i], 0), c.dtype,
                                    qkv_at(&c, i, cache, 0), c.dtype, c.channels);
     }
-    /* Heads of little work are not worth waking a thread for. */
+    /* A few cheap heads are not worth waking a thread for. */
     tide_parallel(c.rows * c.heads, 1 + 16384 / (1 + work * c.wide / c.rows), do_heads, &c);
 }
 

@@ -1,10 +1,9 @@
 /*
  * cpu_conv.c - convolutions on processors, as products of windows with the weight.
  *
- * The gradient of x is a convolution of that of y, with the weight turned: places in the opposite order, in
- * and out exchanged. That of the weight is windows, transposed, by the gradient of y. Where there are no
- * tiles for windows (window_products.h), those of some rows at a time are gathered and multiplied as any
- * matrix.
+ * The gradient of x is a convolution of y's gradient with the turned weight: places in reverse order, in and
+ * out exchanged. The weight's gradient is windows^T times y's gradient. If there are no tiles for windows
+ * (window_products.h), the windows of some rows at a time are gathered and multiplied like any matrix.
  */
 #include "base/whole.h"
 #include "rt/cpu/kernels.h"
@@ -54,7 +53,7 @@ static struct tide_windows weight_grad_windows(const struct tide_conv *d, bool a
     return w;
 }
 
-/* Of so many rows, gathered. */
+/* The product of that many gathered rows. */
 static struct tide_product product_of(const struct tide_windows *w, int64_t rows, enum tide_dtype from)
 {
     int64_t k = TIDE_WINDOW * w->channels;
@@ -73,7 +72,7 @@ static bool are_in_place(const struct tide_matmuls *matmuls, const struct tide_w
     return !matmuls->is_reference && tide_windows_fit(tide_tile_kind(from), w);
 }
 
-/* ---- gathered: of scratch, some windows, the sums of a weight's gradient, and what products need */
+/* ---- gathered; scratch holds some windows, the sums of a weight's gradient, and the products' scratch */
 
 static int64_t rows_of(const struct tide_windows *w)
 {
@@ -145,7 +144,7 @@ static void gather_rows(void *context, int64_t first, int64_t last)
         }
 }
 
-/* The sum over all rows is f32 until it is whole. */
+/* Sums over all rows stay f32 until they are complete. */
 static void multiply_gathered(const struct tide_matmuls *matmuls, const struct tide_windows *w,
                               const struct tide_operands *o, enum tide_dtype from, char *scratch)
 {
@@ -178,7 +177,7 @@ static void multiply(const struct tide_call *call, const struct tide_windows *w,
         multiply_gathered(call->matmuls, w, &operands, from, scratch);
 }
 
-/* ---- the weight, turned: (9 I, O) -> (9 O, I), places in the opposite order */
+/* ---- the turned weight: (9 I, O) -> (9 O, I), places in reverse order */
 
 static size_t turned_bytes(const struct tide_conv *d)
 {
@@ -191,7 +190,7 @@ struct turning {
     float *to;
 };
 
-enum { LINES = 16 }; /* that are turned at a time */
+enum { LINES = 16 }; /* turned at a time */
 
 /* Lines are those of the result. */
 static void turn_lines(void *context, int64_t first, int64_t last)

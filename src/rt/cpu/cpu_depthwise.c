@@ -1,9 +1,9 @@
 /*
  * cpu_depthwise.c - depthwise convolutions on processors.
  *
- * A line of a board is computed from the three lines around it, sixteen channels at a time, cell by cell: of
- * each line the last three cells stay in registers. A line that is beyond the edge is a line of zeros. The
- * gradient of x is the same convolution of that of y, with the places of the weight in the opposite order.
+ * A line of a board is computed from the three lines around it, sixteen channels at a time, cell by cell: the
+ * last three cells of each line stay in registers. A line beyond the edge is a line of zeros. The gradient of
+ * x is the same convolution of y's gradient, with the places of the weight in reverse order.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -13,7 +13,7 @@
 
 enum { SIDE = TIDE_WINDOW_SIDE, LANES = 16 };
 
-/* The weight's gradient is summed by so many parts of the lines, whatever the number of threads. */
+/* The weight's gradient is summed in this many parts of the lines, whatever the number of threads. */
 enum { PARTS = 32 };
 
 struct depthwise {
@@ -21,11 +21,11 @@ struct depthwise {
     struct tide_conv d;
     int64_t lines; /* of all boards */
     size_t line_bytes;
-    /* Scratch: the weight in f32, a line of zeros, and of the weight's gradient the sums of each part. */
+    /* Scratch: the weight in f32, a line of zeros, and each part's sums of the weight's gradient. */
     float *weight;
     char *zeros;
     float *sums;
-    /* Of what is convolved now: from x to y, or from their gradients. */
+    /* What is convolved now: x to y, or their gradients. */
     const char *from;
     char *to;
     const float *bias;
@@ -55,7 +55,7 @@ TIDE_INLINE void write_16(void *to, enum tide_dtype dtype, int64_t width, tide_1
         ((tide_bf16 *)to)[k] = tide_narrow(numbers[k]);
 }
 
-/* Some channels of a line; the three lines from above to below, weight[place][channels]. */
+/* Some channels of a line; the three lines from top to bottom, weight[place][channels]. */
 struct strip {
     char *to;
     const char *lines[SIDE];
@@ -94,7 +94,7 @@ TIDE_INLINE void convolve(const struct strip *s, enum tide_dtype dtype, int64_t 
     }
 }
 
-/* sums[place][channels]: of x by the gradient of y, which `to` is here. */
+/* sums[place][channels]: x times the gradient of y, which is `to` here. */
 TIDE_INLINE void sum_slopes(const struct strip *s, enum tide_dtype dtype, int64_t width, float *sums)
 {
     const int64_t stride = s->channels * (int64_t)tide_dtype_bytes(dtype);
@@ -236,7 +236,7 @@ static struct depthwise depthwise_of(const struct tide_call *call)
     return w;
 }
 
-/* is_mirrored: the places in the opposite order. */
+/* is_mirrored: places in reverse order. */
 static void widen_weight(const struct depthwise *w, bool is_mirrored)
 {
     int64_t channels = w->d.in;

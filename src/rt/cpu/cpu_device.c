@@ -18,7 +18,7 @@ struct cpu {
     struct tide_matmuls matmuls;
 };
 
-/* A launch with its pointers. */
+/* A launch with pointers instead of places. */
 struct ready {
     const struct tide_launch *launch;
     const struct tide_cpu_kernels *kernels;
@@ -30,30 +30,30 @@ struct loaded {
     int count;
     const float *losses[MOST_LOSSES];
     int loss_count;
-    bool keeps; /* some of it (tide_op.keeps) */
-    /* Of a program with lengths: numbers of rows that it is run with, from few to all. What is planned as
-     * scratch for all rows is enough for them; it need not be for any number. */
+    bool keeps; /* has operators that keep (tide_op.keeps) */
+    /* For a program with lengths: the row counts that it may run with, ascending up to all rows. The scratch
+     * planned for all rows suffices for these, but not necessarily for other counts. */
     int64_t sizes[SIZES];
     int size_count;
 };
 
 struct tide_arena {
     const struct tide_graph *graph;
-    struct tide_graph seen; /* by kernels: the same, with as many rows as there are in the run at hand */
+    struct tide_graph seen; /* what kernels see: the same, with the row count of the current run */
     struct tide_matmuls matmuls;
     struct tide_pages pages;
     size_t start[TIDE_SECTIONS + 1];
     struct loaded programs[TIDE_PROGRAMS];
     int training;                 /* the program that trains; -1: none */
-    struct tide_trained *trained; /* of each tensor that is a parameter which trains */
-    struct tide_due *due;         /* the last step's update; NULL: it is done at once */
-    int *numbers;                 /* of parameters in it */
+    struct tide_trained *trained; /* for each tensor that is a parameter that trains */
+    struct tide_due *due;         /* the last step's update; NULL: updates are done at once */
+    int *numbers;                 /* of each tensor in `due`; -1: not there */
     double *squares;              /* of each parameter's gradient */
-    bool measures;                /* there are any */
-    bool *kept;          /* of each tensor: an operator that keeps has written it, and may leave it */
-    tide_source *source; /* of parameters that are streamed */
+    bool measures;                /* there are any squares */
+    bool *kept;                   /* for each tensor: written by an operator that keeps, and still valid */
+    tide_source *source;          /* of streamed parameters */
     void *source_context;
-    bool source_failed; /* in the run at hand */
+    bool source_failed; /* in the current run */
 };
 
 static void *at(const struct tide_arena *a, size_t place)
@@ -66,7 +66,7 @@ static size_t section_bytes(const struct tide_arena *a, enum tide_section sectio
     return a->start[section + 1] - a->start[section];
 }
 
-/* Where a tensor lies that has memory from run to run. */
+/* Returns the memory of a tensor that lasts between runs. */
 static void *home_of(const struct tide_arena *a, int tensor)
 {
     const struct tide_tensor *t = &a->graph->tensors[tensor];
@@ -76,7 +76,7 @@ static void *home_of(const struct tide_arena *a, int tensor)
 
 /* ---- the update that is due */
 
-/* Adds a parameter, if it is one and not there yet. */
+/* Adds a tensor if it is a parameter that trains and not listed yet. */
 static int list_one(struct tide_arena *a, int tensor, struct tide_err *err)
 {
     const struct tide_graph *g = a->graph;
@@ -93,7 +93,7 @@ static int list_one(struct tide_arena *a, int tensor, struct tide_err *err)
     return a->numbers[tensor] < 0 ? -1 : 0;
 }
 
-/* In the order in which a pass needs them whole. */
+/* In the order in which a pass needs them complete. */
 static int list_due(struct tide_arena *a, struct tide_err *err)
 {
     const struct tide_graph *g = a->graph;
@@ -116,7 +116,7 @@ static int list_due(struct tide_arena *a, struct tide_err *err)
     return 0;
 }
 
-/* What a node reads on the forward pass. */
+/* Updates what a node's forward pass reads. */
 static void settle_for(const struct tide_arena *a, const struct tide_node *node)
 {
     for (int k = 0; a->due && k < node->in_count; k++) {
@@ -135,7 +135,7 @@ static void settle(const struct tide_arena *a)
         tide_due_all(a->due);
 }
 
-/* Parameters may change, or a program run that uses the memory of states. */
+/* Called when parameters change or a program overwrites the memory of states. */
 static void forget_kept(struct tide_arena *a)
 {
     memset(a->kept, 0, (size_t)a->graph->tensor_count * sizeof *a->kept);
@@ -143,7 +143,7 @@ static void forget_kept(struct tide_arena *a)
 
 /* ---- memory */
 
-/* Where the things of parameters that train lie. */
+/* Sets the pointers of parameters that train. */
 static void place_trained(struct tide_arena *a)
 {
     for (int i = 0; i < a->graph->tensor_count; i++) {
@@ -197,8 +197,8 @@ static int fill_arena(struct tide_arena *a, struct tide_err *err)
     if (!a->squares || !a->kept || !a->trained || !a->seen.tensors)
         return tide_err_set(err, "out of memory");
     memcpy(a->seen.tensors, a->graph->tensors, (size_t)a->graph->tensor_count * sizeof *a->seen.tensors);
-    /* Of the optimizer's state pages are small: it is walked through once a step, for which they do, and they
-     * are cleared several times as fast as huge ones. */
+    /* The optimizer state uses small pages: it is read through once a step, for which they suffice, and
+     * clearing them is several times as fast. */
     if (tide_pages_map(&a->pages, a->start[TIDE_SECTIONS], a->start[TIDE_OPTIMIZER], a->start[TIDE_GRADIENTS],
                        err))
         return -1;
@@ -300,7 +300,7 @@ static void resolve(struct tide_arena *a, const struct tide_launch *from, struct
     }
 }
 
-/* ---- rows that are there */
+/* ---- the row count of a run */
 
 static void see_rows_of(struct tide_arena *a, int program, int tensor, int64_t rows)
 {
@@ -320,7 +320,7 @@ static void see_rows(struct tide_arena *a, int program, int64_t rows)
     }
 }
 
-/* Whether the scratch that was planned is enough for the rows that are seen. */
+/* True if the planned scratch suffices for the current row count. */
 static bool is_enough(const struct tide_arena *a, const struct loaded *p)
 {
     for (int i = 0; i < p->count; i++) {
@@ -397,7 +397,7 @@ static double norm_of(struct tide_arena *a)
     return a->measures ? sqrt(sum) : NAN;
 }
 
-/* Whether an update would leave numbers behind, as far as that is known before it. */
+/* True if an update would leave finite weights, as far as is known before it. */
 static bool is_sound(struct tide_arena *a)
 {
     return isfinite(loss_of(a, a->training)) && (!a->measures || isfinite(norm_of(a)));
@@ -520,7 +520,7 @@ static void update(struct tide_arena *a, const struct tide_update_rule *rule)
     }
 }
 
-/* Whatever was asked for is done when it returns, or is done before anybody looks. */
+/* All work is done when its function returns, or before anything reads its results. */
 static void nothing_to_wait_for(struct tide_arena *a)
 {
     (void)a;

@@ -1,9 +1,9 @@
 /*
- * Codes are computed, not looked up: a processor does that to sixteen numbers in the time of two lookups.
+ * Codes are computed, not looked up: a processor computes sixteen numbers in the time of two lookups.
  *
- * A code counts pieces up from 0. Its rank is that count, begun with 0 where there is a sign and with 1 where
- * there is none: then the highest bit of a rank, 2^e, says which decade it is in and how many pieces this
- * has, and the bits below say which one.
+ * A code counts intervals up from 0. Its rank is that count, starting at 0 with a sign and at 1 without. Then
+ * the highest bit of a rank, 2^e, gives the decade and how many intervals it has; the lower bits give the
+ * interval.
  */
 #include "rt/cpu/cpu_dynamic8.h"
 #include "rt/cpu/avx512.h"
@@ -11,23 +11,23 @@
 
 #include <math.h>
 
-/* e of the decade that ends at 1: what tells the two kinds of codes apart. */
+/* e of the decade that ends at 1. It distinguishes the two kinds of codes. */
 enum { SIGNED = 6, UNSIGNED = 7 };
 
-/* Of decade e, which ends at 1 / ten: pieces of this length from 0 to 1, and the number halfway between its
- * first code and the one below. */
+/* For decade e, which ends at 1 / ten: how many of its intervals fit between 0 and 1, and the number halfway
+ * between its first code and the code below. */
 #define PIECES(e)    ((float)(1 << (e)))
 #define RATE(e, ten) (PIECES(e) / 0.9F * (ten))
 #define EDGE(e, ten) ((0.1F + 0.18F / PIECES(e)) / (ten))
 
-/* Beyond these a number is nearer to 1, and to 0. */
+/* Above ONE a number is nearer to 1, below ZERO nearer to 0. */
 #define ONE(top)  (1.0F - 0.225F / PIECES(top))
 #define ZERO(top) (0.5F * (0.1F + 0.45F / PIECES((top)-6)) * 1e-6F)
 
 TIDE_INLINE float number_of(int32_t rank, int top)
 {
     uint32_t bits = tide_float_bits((float)rank + 0.5F), e = (bits >> 23) - 127;
-    float share = tide_bits_float((bits & 0x7fffff) | 0x3f800000) - 1.0F; /* of the decade */
+    float share = tide_bits_float((bits & 0x7fffff) | 0x3f800000) - 1.0F; /* within the decade */
     float ten = (e & 1 ? 10.0F : 1.0F) * (e & 2 ? 100.0F : 1.0F) * (e & 4 ? 10000.0F : 1.0F);
     float number = (0.1F + 0.9F * share) * (ten * (top == SIGNED ? 1e-6F : 1e-7F));
     number = rank == top - SIGNED ? 0.0F : number;
@@ -44,7 +44,7 @@ TIDE_INLINE struct decade decade_of(struct decade below, float x, int e, float t
     return (struct decade){is_in ? PIECES(e) : below.pieces, is_in ? RATE(e, ten) : below.rate};
 }
 
-/* Of x >= 0. */
+/* The rank of x >= 0. */
 TIDE_INLINE int32_t rank_of(float x, int top)
 {
     struct decade d = {PIECES(top - 6), RATE(top - 6, 1e6F)};
@@ -88,11 +88,11 @@ TIDE_KERNEL(void, encode,
         codes[i] = (uint8_t)(rank_of(numbers[i] * share, UNSIGNED) - 1);
 }
 
-/* ---- the same with AVX-512, which can look up what belongs to a decade, and takes 0 and 1 for decades */
+/* ---- the same with AVX-512, which looks up the constants of a decade; 0 and 1 have decades of their own */
 
 #if defined(__x86_64__)
 
-/* What numbers are made of: the length of decade e / 0.9 at (e - 1) % 16. */
+/* The length of decade e, divided by 0.9 and scaled, at index (e - 1) % 16. */
 TIDE_INLINE TIDE_AVX512 __m512 units_16(float absmax, int top)
 {
     const float unit = top == SIGNED ? 1e-6F : 1e-7F, half_piece = 0.25F / PIECES(top);
@@ -128,23 +128,23 @@ TIDE_INLINE TIDE_AVX512 void decode_all(float *numbers, const uint8_t *codes, in
                               decode_16(_mm_maskz_loadu_epi8(rest, codes + i), units, top));
 }
 
-/* Decades are counted from the lowest, 7 is that of 1, and -1 (at 15) that of 0. */
+/* Decades are numbered from the lowest; 7 stands for the number 1, and -1 (at 15) for 0. */
 #define BY_DECADE(of, top, one, zero)                                                                        \
     _mm512_setr_ps(of((top)-6, 1e6F), of((top)-5, 1e5F), of((top)-4, 1e4F), of((top)-3, 1e3F),               \
                    of((top)-2, 1e2F), of((top)-1, 1e1F), of(top, 1.0F), one, 0, 0, 0, 0, 0, 0, 0, zero)
 #define BASE(e, ten) (PIECES(e) * (8.0F / 9.0F))
 #define LAST(e, ten) (2.0F * PIECES(e) - 1.0F)
 
-/* The decade that 2^n is in, at (n - 1) % 32, from n = -23 on. A larger number may be in the next. */
+/* The decade of 2^n, at index (n - 1) % 32, for n >= -23. A number up to 2^(n + 1) may be in the next one. */
 TIDE_INLINE TIDE_AVX512 __m512i decade_16(__m512i exponent, int top)
 {
-    int a = top == SIGNED ? -1 : 0, b = top == SIGNED ? 2 : 3; /* of 2^-22 and 2^-13 */
+    int a = top == SIGNED ? -1 : 0, b = top == SIGNED ? 2 : 3; /* decades of 2^-22 and 2^-13 */
     __m512i low = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, -1, a, 0, 0, 1, 1, 1, 2),
             high = _mm512_setr_epi32(2, 2, b, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7);
     return _mm512_permutex2var_epi32(low, exponent, high);
 }
 
-/* Ranks, with the sign of their numbers. */
+/* Ranks, with the signs of the numbers. */
 TIDE_INLINE TIDE_AVX512 __m512i ranks_16(__m512 x, int top)
 {
     const __m512 edges = _mm512_setr_ps(EDGE(top - 5, 1e5F), EDGE(top - 4, 1e4F), EDGE(top - 3, 1e3F),
@@ -163,7 +163,7 @@ TIDE_INLINE TIDE_AVX512 __m512i ranks_16(__m512 x, int top)
     return _mm512_cvttps_epi32(top == SIGNED ? _mm512_or_ps(rank, _mm512_and_ps(sign, x)) : rank);
 }
 
-/* With a sign, codes less 128 are ranks less 1, and the one that -1 does not have becomes the first. */
+/* With a sign, code - 128 is rank - 1; -1 has no code, and the conversion saturates it to the lowest. */
 TIDE_INLINE TIDE_AVX512 __m128i encode_16(__m512 numbers, float share, int top)
 {
     __m512i rank = ranks_16(_mm512_mul_ps(numbers, _mm512_set1_ps(share)), top);
@@ -172,7 +172,7 @@ TIDE_INLINE TIDE_AVX512 __m128i encode_16(__m512 numbers, float share, int top)
                          : _mm512_cvtepi32_epi8(code);
 }
 
-/* Whole vectors are stored as such: those with a mask take longer. */
+/* Whole vectors are stored without a mask, which is faster. */
 TIDE_INLINE TIDE_AVX512 void encode_all(uint8_t *codes, const float *numbers, int64_t count, float share,
                                         int top)
 {

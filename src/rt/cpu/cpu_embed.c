@@ -1,9 +1,9 @@
 /*
  * cpu_embed.c - embeddings on processors.
  *
- * In the backward pass rows of one token are added in their order, each thread at columns of its own, so that
- * the bits are the same whatever the number of threads. All of them are added before the sum is rounded to
- * what the gradient is stored in.
+ * In the backward pass, the rows of one token are added in order, and each thread has its own columns, so the
+ * bits do not depend on the number of threads. All rows are added before the sum is rounded to the gradient's
+ * type.
  */
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
@@ -34,7 +34,7 @@ static bool is_streamed(const struct tide_graph *graph, const struct tide_node *
     return graph->tensors[node->in[TABLE]].role == TIDE_STREAMED;
 }
 
-/* Of a table that is streamed, the row of each token is asked for; scratch has room for one. */
+/* For a streamed table: asks for each token's row; scratch has room for one. */
 static void fetch_rows(const struct tide_embedding *e)
 {
     const struct tide_call *call = e->call;
@@ -64,12 +64,12 @@ static void forward(const struct tide_call *call)
     tide_parallel(e.rows, 64, forward_rows, &e);
 }
 
-/* Which rows add to a row of the table, or of the places. */
+/* Which rows add to each row of the table, or of the places. */
 struct adding {
     const struct tide_embedding *of;
     int operand;
-    int32_t *first; /* of each row of the operand, the first that adds to it; -1: none */
-    int32_t *next;  /* of each that adds, the next one; -1: it is the last */
+    int32_t *first; /* for each row of the operand, the first row that adds to it; -1: none */
+    int32_t *next;  /* for each row that adds, the next one; -1: it is the last */
 };
 
 static int64_t added_to(const struct adding *a, int64_t row)
@@ -90,7 +90,7 @@ static void list_rows(struct adding *a)
     }
 }
 
-enum { WIDTH = 256 }; /* columns that are summed at a time */
+enum { WIDTH = 256 }; /* columns summed at a time */
 
 static void add_list(const struct adding *a, int64_t row, int64_t column, int64_t count)
 {

@@ -21,7 +21,7 @@ struct folding {
     const struct tide_call *call;
     int64_t columns;
     enum tide_dtype dtype;
-    float *by, *room; /* a row, and one for each thread */
+    float *by, *room; /* one row; one row per thread */
 };
 
 static void fold_rows(void *context, int64_t first, int64_t last)
@@ -43,8 +43,8 @@ static void fold_rows(void *context, int64_t first, int64_t last)
     }
 }
 
-/* Of sixteen columns, whose weights lie so far apart from place to place, and points from point to point. In
- * f64: it is seldom done, and what is lost here all boards miss. */
+/* The points of sixteen columns. place, point: the strides of weights and of points. In f64, because it is
+ * rare and every board would suffer from an error here. */
 TIDE_KERNEL(void, write_points,
             (float *restrict to, int64_t point, const float *restrict from, int64_t place,
              const float *restrict by),
@@ -69,7 +69,7 @@ TIDE_KERNEL(void, write_points,
     }
 }
 
-/* Rows are those of a place. */
+/* first, last: rows of one place of the weight. */
 static void fold_points(void *context, int64_t first, int64_t last)
 {
     enum { STEP = TIDE_POINTS_STEP };

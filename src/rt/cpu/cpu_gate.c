@@ -1,12 +1,12 @@
 /*
- * cpu_gate.c - gates on processors: boards are shared out.
+ * cpu_gate.c - gates on processors, in parallel over boards.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/threads.h"
 #include "rt/op_gate.h"
 
-/* A board: open[] is what its gate lets through. */
+/* One board; open[] is the sigmoid of its gate. */
 TIDE_KERNEL(void, gate_board,
             (float *restrict y, float *restrict open, const float *restrict x, const float *restrict gate,
              int64_t cells, int64_t columns),
@@ -19,7 +19,7 @@ TIDE_KERNEL(void, gate_board,
             y[i * columns + j] = x[i * columns + j] * open[j];
 }
 
-/* The same, and ReLU of that and what is added, if anything is. */
+/* The same, with `added` added unless it is NULL, and ReLU. */
 TIDE_KERNEL(void, gate_and_end,
             (float *restrict y, float *restrict open, const float *restrict x, const float *restrict gate,
              const float *restrict added, int64_t cells, int64_t columns),

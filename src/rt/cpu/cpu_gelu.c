@@ -39,7 +39,7 @@ static const void *at(const void *start, enum tide_dtype dtype, int64_t index)
     return (const char *)start + (size_t)index * tide_dtype_bytes(dtype);
 }
 
-/* The numbers from `index` on in f32: where they are, or in `room`. Those after them are asked for. */
+/* Returns the numbers from `index` on in f32, in place or in `room`. Prefetches those after them. */
 static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t index, int64_t count,
                                float *room)
 {

@@ -1,18 +1,19 @@
 /*
  * cpu_head.c - the tied head and the loss, on processors.
  *
- * Logits (N, V) never exist. They are computed, and multiplied back into the gradients of x and of the table,
- * in tiles of `rows` rows and `tokens` tokens, always in the same order: rows in chunks, and in each chunk
- * the tokens twice. The first time each tile becomes exponentials, less the largest logit so far, whose sum
- * goes along; the second time these become gradients. Tiles for which there is memory are kept between the
- * two times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
+ * Logits (N, V) never exist as a whole. They are computed, and multiplied back into the gradients of x and of
+ * the table, in tiles of `rows` rows and `tokens` tokens, always in the same order: rows in chunks, and in
+ * each chunk the tokens twice. The first time, each tile becomes exponentials relative to the largest logit
+ * so far, and their running sum is kept; the second time, they become gradients. Tiles for which there is
+ * memory are kept between the two times; the others are recomputed in the same way. So the number kept
+ * changes the time and no bit.
  *
- * A tile of a few hundred rows and tokens stays in the cache from one of these uses to the next; products of
- * this size run faster than those with the whole vocabulary at once. The table and its gradient are read once
- * for each chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
+ * A tile of a few hundred rows and tokens stays in the cache between these uses; products of this size are
+ * faster than products with the whole vocabulary. The table and its gradient are read once per chunk, so
+ * chunks have many rows. Tiles are f32; products in bf16 round them.
  *
- * Rows without a target are in no chunk: a chunk's rows are the next ones that have one, and where they do
- * not follow each other they are copied side by side.
+ * Rows without a target are in no chunk: a chunk is the next rows that have one. If they are not consecutive,
+ * they are copied together.
  */
 #include "base/check.h"
 #include "base/whole.h"
@@ -29,7 +30,7 @@ struct head {
     int64_t rows, columns, vocabulary;
     int64_t chunk, width, tiles;  /* rows and tokens of a tile; tiles of a chunk */
     enum tide_dtype from, stored; /* of x and of the table */
-    float inverse;                /* of the temperature */
+    float inverse;                /* 1 / temperature */
     bool streamed;                /* the table is */
 };
 
@@ -56,7 +57,7 @@ static struct tide_product logits_product(const struct head *h, int64_t rows, in
     return p;
 }
 
-/* Sums over tiles, so always f32. */
+/* Sums over tiles, therefore always f32. */
 static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
 {
     struct tide_product p = tide_product(rows, h->columns, tokens, false, false, h->from, TIDE_F32);
@@ -73,7 +74,7 @@ static struct tide_product table_grad_product(const struct head *h, int64_t rows
     return p;
 }
 
-/* What the products of a chunk of so many rows need that need most. */
+/* Returns the largest scratch of the products of a chunk of that many rows. */
 static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head *h, int64_t rows,
                           enum tide_direction direction)
 {
@@ -91,8 +92,8 @@ static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head 
     return most;
 }
 
-/* Any number of rows may have a target, and fewer rows may need more: whether they are packed depends on it.
- */
+/* Any number of rows may have a target, and fewer rows may need more scratch, because packing depends on
+ * it. */
 static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
                             enum tide_direction direction)
 {
@@ -102,8 +103,8 @@ static size_t product_bytes(const struct tide_matmuls *matmuls, const struct hea
     return most;
 }
 
-/* Where things lie in scratch. list: rows that have a target; x: those of a chunk, side by side; x_grad:
- * theirs, before it is rounded; rest: what products need, and after it tiles. */
+/* Offsets in scratch. list: rows that have a target; x: the rows of a chunk, copied together; x_grad: their
+ * gradients before rounding; rest: the products' scratch, followed by tiles. */
 struct room {
     size_t list, most, sums, slopes, x, x_grad, table, rest, tiles, tile_bytes;
 };
@@ -147,19 +148,19 @@ static size_t scratch_recomputing(const struct tide_matmuls *matmuls, const stru
     return scratch_of(matmuls, &h, TIDE_BACKWARD, h.tiles - (h.tiles - 1) * quarters / TIDE_QUARTERS);
 }
 
-/* One chunk of rows, as it is worked on. */
+/* The current chunk of rows. */
 struct chunk {
     const struct tide_call *call;
     const struct head *head;
     const struct room *room;
     const int32_t *list; /* rows with a target */
     int64_t first, rows; /* of the list */
-    int64_t kept;        /* tiles that stay; the others have the place of the last */
-    float scale;         /* of gradients */
-    /* One tile of it. */
+    int64_t kept;        /* tiles that are kept; the others use the memory of the last */
+    float scale;         /* factor for gradients */
+    /* Its current tile. */
     int64_t tile, from, tokens; /* from: its first token */
     float *logits;
-    bool is_again; /* its largest logits are known */
+    bool is_again; /* second time: its largest logits are known */
 };
 
 static void *in_scratch(const struct chunk *c, size_t offset)
@@ -167,7 +168,7 @@ static void *in_scratch(const struct chunk *c, size_t offset)
     return (char *)c->call->scratch + offset;
 }
 
-/* Of row i: the largest logit up to and with this tile. */
+/* For each row: the largest logit up to and including this tile. */
 static float *most_of(const struct chunk *c, int64_t tile)
 {
     return (float *)in_scratch(c, c->room->most) + tile * c->head->chunk;
@@ -187,7 +188,7 @@ static void go_to(struct chunk *c, int64_t tile)
     c->logits = in_scratch(c, c->room->tiles + (size_t)tide_smaller(tile, c->kept) * c->room->tile_bytes);
 }
 
-/* The tile's rows of the table. Those of one that is streamed are asked for. */
+/* Returns the tile's rows of the table. Asks for those of a streamed one. */
 static const void *table_of(const struct chunk *c)
 {
     if (c->head->streamed) {
@@ -199,7 +200,7 @@ static const void *table_of(const struct chunk *c)
            (size_t)c->from * tide_row_bytes(c->head->stored, c->head->columns);
 }
 
-/* The row of x and of its target that row i of the chunk is. */
+/* Returns the row of x that is row i of the chunk. */
 static int64_t row_of(const struct chunk *c, int64_t i)
 {
     return c->list[c->first + i];
@@ -215,7 +216,7 @@ static const void *x_row(const struct chunk *c, int64_t row)
     return (const char *)c->call->in[X] + (size_t)row * tide_row_bytes(c->head->from, c->head->columns);
 }
 
-/* Whether the chunk's rows follow each other. */
+/* True if the chunk's rows are consecutive. */
 static bool is_whole(const struct chunk *c)
 {
     return row_of(c, c->rows - 1) - row_of(c, 0) == c->rows - 1;
@@ -231,7 +232,7 @@ static void *x_grad_row(const struct chunk *c, int64_t row)
     return (char *)c->call->in_grad[X] + (size_t)row * tide_row_bytes(c->head->from, c->head->columns);
 }
 
-/* Of the chunk's rows, side by side, in f32: where the first one's belongs, or beside. */
+/* The gradients of the chunk's rows, consecutive, in f32: in place at the first row, or in scratch. */
 static float *x_grad_of(const struct chunk *c)
 {
     return c->head->from == TIDE_F32 ? x_grad_row(c, row_of(c, 0)) : in_scratch(c, c->room->x_grad);
@@ -278,7 +279,8 @@ TIDE_KERNEL(void, multiply, (float *x, int64_t count, float by), (x, count, by))
         x[j] *= by;
 }
 
-/* Logits become exponentials. Until the last tile a row's loss is the logit of its target, negative. */
+/* Turns logits into exponentials. Until the last tile, a row's loss holds the negative logit of its
+ * target. */
 static void exponential_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
@@ -308,7 +310,7 @@ static void compute_tile(const struct chunk *c)
     tide_parallel(c->rows, 1, exponential_rows, (void *)c);
 }
 
-/* Exponentials become gradients. */
+/* Turns exponentials into gradients. */
 static void gradient_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
@@ -323,7 +325,7 @@ static void gradient_rows(void *context, int64_t first, int64_t last)
     }
 }
 
-/* The tile's part of the gradients of x and of the table. */
+/* Adds the tile's part to the gradients of x and of the table. */
 static void give_back(const struct chunk *c)
 {
     const struct tide_call *call = c->call;
@@ -343,7 +345,7 @@ static void give_back(const struct chunk *c)
     }
 }
 
-/* The chunk's rows side by side. */
+/* Copies the chunk's rows together. */
 static void gather_rows(void *context, int64_t first, int64_t last)
 {
     const struct chunk *c = context;
@@ -373,7 +375,7 @@ static void chunk_forward(struct chunk *c)
     }
 }
 
-/* Gradients of x go to their rows, which are not before where they lie: from the last one on. */
+/* Moves the gradients of x to their rows. Starts with the last one, because no row lies before its source. */
 static void scatter_rows(const struct chunk *c)
 {
     const struct head *h = c->head;
@@ -399,7 +401,7 @@ static void chunk_backward(struct chunk *c)
         scatter_rows(c);
 }
 
-/* Returns how many there are with a target. */
+/* Lists the rows with a target and returns how many there are. */
 static int64_t list_rows(const struct tide_call *call, int64_t rows, int32_t *list)
 {
     const int32_t *targets = call->in[TARGETS];
@@ -410,7 +412,7 @@ static int64_t list_rows(const struct tide_call *call, int64_t rows, int32_t *li
     return count;
 }
 
-/* Rows without a target. */
+/* Clears the gradients of rows without a target. */
 static void clear_others(const struct tide_call *call, const struct head *h)
 {
     const int32_t *targets = call->in[TARGETS];

@@ -1,7 +1,7 @@
 /*
  * cpu_linear.c - linear layers on processors.
  *
- * However a weight is stored, each product converts it for itself to what is multiplied, which saves a second
+ * Each product converts the weight from its stored type to the type that is multiplied. This saves a second
  * copy of all weights.
  */
 #include "base/whole.h"

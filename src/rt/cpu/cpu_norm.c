@@ -151,7 +151,7 @@ static void give(const struct tide_call *call, int operand, int64_t first, const
         to[first + k] = call->adds >> operand & 1 ? to[first + k] + gradient[k] : gradient[k];
 }
 
-/* Strips of columns, so that rows are always added in their order. */
+/* By strips of columns, so that rows are always added in order. */
 static void backward_strips(void *context, int64_t first, int64_t last)
 {
     const struct norm *n = context;

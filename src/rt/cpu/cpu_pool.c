@@ -1,5 +1,5 @@
 /*
- * cpu_pool.c - the mean over the cells of boards, on processors: boards are shared out.
+ * cpu_pool.c - the mean over the cells of boards, on processors, in parallel over boards.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"

@@ -1,6 +1,6 @@
 /*
- * cpu_soft.c - cross-entropy with soft targets, and squared errors, on processors: by one thread, for there
- * are a few hundred boards, and the sum of their losses has one order.
+ * cpu_soft.c - cross-entropy with soft targets, and squared errors, on processors. On one thread, because
+ * there are only a few hundred boards and their losses must be added in a fixed order.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Of a row: e^(x - its largest), and their sum. */
+/* Computes e^(x - most) of a row and returns the sum. */
 TIDE_KERNEL(float, raise, (float *restrict raised, const float *restrict x, float most, int64_t count),
             (raised, x, most, count))
 {
@@ -20,7 +20,7 @@ TIDE_KERNEL(float, raise, (float *restrict raised, const float *restrict x, floa
     return sum;
 }
 
-/* Its loss; raised[] by *ret_sum are probabilities, *ret_all is the sum of its targets. */
+/* Returns the loss of a row. raised[] / *ret_sum are probabilities; *ret_all is the sum of its targets. */
 static double row_loss(const float *x, const float *targets, int64_t count, float *raised, float *ret_sum,
                        double *ret_all)
 {

@@ -1,5 +1,5 @@
 /*
- * cpu_tanh.c - tanh on processors, by one thread: there is one number of each board.
+ * cpu_tanh.c - tanh on processors, on one thread: there is one number per board.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"

@@ -1,12 +1,12 @@
 /*
  * cpu_winograd.c - convolutions by points (winograd.h) on processors.
  *
- * A thread takes some patches at a time, so few that what it makes of them stays in its second-level cache:
- * the points of their windows (36, patches, I); then, for one panel of columns after another, 36 products
- * with the weight's (36, patches, 48), in tiles that read both where they lie (tile.h), and from those the
- * patches, with bias, what is added and ReLU. What is beyond an edge is read as zeros and not written.
+ * A thread takes some patches at a time, few enough that its data stay in its second-level cache. It computes
+ * the points of their windows (36, patches, I). Then, panel by panel of columns, it does 36 products with the
+ * weight's points (36, patches, 48), in tiles that read both in place (tile.h), and computes the patches from
+ * them, with bias, an added tensor and ReLU. Cells beyond an edge are read as zeros and not written.
  *
- * Each number is computed alone and in one order: threads change no bit, nor do the patches beside.
+ * Each number is computed alone and in one order, so neither threads nor the other patches change a bit.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -17,18 +17,18 @@
 
 enum { SIDE = TIDE_POINTS_SIDE, POINTS = TIDE_POINTS, LANES = 8, PANEL = TIDE_PANEL };
 
-/* Patches at a time, at the most and at the least: a multiple of every tile's rows. */
+/* The most and the fewest patches at a time: multiples of every tile's rows. */
 enum { MOST = 32, LEAST = 8 };
 
-/* From a point to the next there is a line more, or all would be in the same places of the caches. */
+/* One extra cache line between points; else all points would map to the same cache sets. */
 enum { APART = TIDE_CACHE_LINE / sizeof(float) };
 
 struct job {
     struct tide_winograd d;
     const struct tide_call *call;
     const struct tide_tile_kind *kind;
-    int64_t threads, most;            /* patches at a time */
-    int64_t window_point, sums_point; /* numbers from a point to the next, of windows and of sums */
+    int64_t threads, most;            /* most: patches at a time */
+    int64_t window_point, sums_point; /* numbers from one point to the next, in windows and in sums */
     size_t room_bytes;                /* of a thread */
     struct tide_share *shares;
     float *zeros; /* a row of x */
@@ -60,7 +60,7 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     return zeros_bytes(&job) + (size_t)job.threads * (sizeof(struct tide_share) + job.room_bytes);
 }
 
-/* ---- between places and points, in one direction; numbers lie so many apart */
+/* ---- between places and points, in one direction; numbers are `apart` vectors apart */
 
 typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t eight_bits __attribute__((vector_size(32), aligned(4), may_alias));
@@ -91,7 +91,7 @@ TIDE_INLINE void four_of_points(eight *to, const eight *p, const int apart)
     to[3 * apart] = a2 * a * less_a + (b2 * b * less_b + p[5 * apart]);
 }
 
-/* Of a window, whose cells are rows anywhere: to[point * apart + channel]. */
+/* The points of a window, whose cells are rows anywhere: to[point * apart + channel]. */
 TIDE_KERNEL(void, write_points,
             (float *restrict to, int64_t apart, const float *const *rows, int64_t channels),
             (to, apart, rows, channels))
@@ -118,7 +118,7 @@ TIDE_KERNEL(void, write_points,
 /* Where the cells of a patch go. */
 struct patch {
     float *to[TIDE_PATCH];        /* NULL: beyond an edge */
-    const float *add[TIDE_PATCH]; /* where anything is added */
+    const float *add[TIDE_PATCH]; /* if something is added */
     const float *bias;
     bool adds, relu;
 };
@@ -171,7 +171,7 @@ static void read_window(const struct job *job, int64_t patch, float *to)
     write_points(to, job->window_point, rows, job->d.in);
 }
 
-/* Of a panel's columns from `column` on. */
+/* For a panel's columns from `column` on. */
 static void finish_patch(const struct job *job, int64_t patch, int64_t column, int64_t width,
                          const float *sums)
 {
@@ -187,7 +187,7 @@ static void finish_patch(const struct job *job, int64_t patch, int64_t column, i
     write_patch(&p, sums, job->sums_point, width);
 }
 
-/* Rows that no patch has are multiplied, too: nobody reads what comes of it. */
+/* Also multiplies rows after the last patch; nothing reads the result. */
 static void multiply_panel(const struct job *job, int64_t panel, int64_t width, int64_t patches,
                            const float *windows, float *sums)
 {

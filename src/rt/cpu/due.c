@@ -4,19 +4,19 @@
 
 #include <stdlib.h>
 
-/* A parameter. Units are what it is cut into: rows where those can be asked for, else numbers. */
+/* A parameter. It is cut into units: rows if they can be asked for, else numbers. */
 struct entry {
     float *weight;
-    int64_t units, each; /* each: numbers of a unit */
-    char *early;         /* of each row: it was updated before its turn; NULL: not by rows */
+    int64_t units, each; /* each: numbers per unit */
+    char *early;         /* for each row: it was updated before its turn; NULL: not by rows */
     bool decays;
 };
 
-/* A thread's share is a stretch of each parameter: what is written by one is not near what another reads,
- * which takes long where they have no cache in common. */
+/* A thread's share is a contiguous range of each parameter, so that no thread writes close to what another
+ * reads: that is slow between cores that share no cache. */
 struct share {
-    _Alignas(128) int entry; /* all of its before this one, and before this unit of it, is taken */
-    int64_t unit, end;       /* end: of its units of that entry */
+    _Alignas(128) int entry; /* its share before this entry, and before `unit` of it, is taken */
+    int64_t unit, end;       /* end: of its share of that entry */
 };
 
 struct tide_due {
@@ -74,7 +74,7 @@ int tide_due_add(struct tide_due *d, float *weight, int64_t rows, int64_t column
     return d->count - 1;
 }
 
-/* The first unit of a thread's part; lines of memory are whole where units are numbers. */
+/* Returns the first unit of a thread's share. If units are numbers, it starts a cache line. */
 static int64_t start_of(const struct tide_due *d, const struct entry *e, int thread)
 {
     enum { TOGETHER = TIDE_CACHE_LINE / sizeof(float) };
@@ -116,7 +116,7 @@ static void update(const struct tide_due *d, const struct entry *e, int64_t firs
     tide_cpu_adamw.update(&some, e->decays ? &d->decaying : &d->plain, 0, some.columns);
 }
 
-/* A row that was early is so for this once. */
+/* A row that was updated early is skipped this once. */
 static void update_units(const struct tide_due *d, const struct entry *e, int64_t first, int64_t last)
 {
     if (!e->early) {

@@ -3,15 +3,14 @@
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/threads.h"
 
-/* Rows of a are side by side in each cell, sixteen, whatever there are. */
+/* Each cell always holds sixteen rows of a, side by side. */
 enum { ROWS = TIDE_LANES };
 
-/* Cells that are multiplied at a time: of b as (k, n), where memory for the next is asked for meanwhile; of b
- * as (n, k). */
+/* Cells multiplied at a time: for b as (k, n), where the next are prefetched meanwhile; for b as (n, k). */
 enum { ACROSS_CELLS = 32, ALONG_CELLS = TIDE_FEW_CELLS };
 
-/* Numbers of b from which on it is worth it, and bytes of b that are worth a thread: it takes about two
- * microseconds to begin and to end work on several, and ten to read these. */
+/* The fewest numbers of b for which this pays, and the bytes of b that are worth a thread: starting and
+ * ending work on several threads takes about two microseconds, reading these bytes ten. */
 enum { LEAST_NUMBERS = 128 << 10, BYTES_WORTH_A_THREAD = 192 << 10 };
 
 bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *p)
@@ -19,25 +18,25 @@ bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product 
     return (p->b_transposed ? kind->along : kind->across) && p->m <= ROWS && p->n * p->k >= LEAST_NUMBERS;
 }
 
-/* A thread's room is so many bytes, or a multiple of it: at the same place in product after product, so that
- * it writes what is in its own cache, not in another's, which takes ten microseconds and more. */
+/* A thread's room is a multiple of this. So it is at the same address in product after product, and the
+ * thread writes to its own cache, not to lines in another's, which takes ten microseconds and more. */
 enum { ROOM_BYTES = 256 << 10 };
 
-/* Columns are cut into panels, and some panels after each other are a thread's. */
+/* Columns are cut into panels; a thread takes several consecutive panels. */
 struct job {
     const struct tide_tile_kind *kind;
     const struct tide_product *product;
     const struct tide_operands *operands;
     int64_t cells, columns, panels, threads;
-    int64_t chunk; /* panels of a thread whose sums there is room for */
+    int64_t chunk; /* panels of a thread for whose sums there is room */
     struct tide_operand a, b;
-    bool a_stays;                           /* is read where it lies */
+    bool a_stays;                           /* it is read in place */
     char *rooms;                            /* of threads */
-    size_t a_bytes, pack_bytes, room_bytes; /* of one: a, packed; some cells of a panel; with sums, all */
+    size_t a_bytes, pack_bytes, room_bytes; /* per thread: packed a; some cells of a panel; all */
 };
 
-/* Whether a can be read where it lies: one row, as it is multiplied, in whole cells. Of several, numbers that
- * are multiplied one after another would be far apart, which is slower than to pack them. */
+/* True if a can be read in place: one row, in the type that is multiplied, in whole cells. With several rows,
+ * consecutive numbers would be far apart, which is slower than packing. */
 static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     return p->m == 1 && !p->b_transposed && !p->a_transposed && p->a_from == kind->cells &&
@@ -69,7 +68,7 @@ size_t tide_few_scratch(const struct tide_tile_kind *kind, const struct tide_pro
     return (size_t)job.threads * job.room_bytes;
 }
 
-/* Sums of a row, of columns that follow each other, become numbers of c. */
+/* Writes the sums of consecutive columns of a row to c. */
 TIDE_KERNEL(void, write_row,
             (char *c, const char *add, enum tide_dtype to, const float *restrict sums,
              const float *restrict bias, bool relu, int64_t count),
@@ -105,8 +104,8 @@ static void write_panel(const struct job *job, int64_t panel, const float *sums)
     }
 }
 
-/* b as (k, n): some rows of it at a time, of all the thread's panels. The last panel may be narrower than
- * what is multiplied at once, and is packed then. */
+/* b as (k, n): some of its rows at a time, for all the thread's panels. A last panel that is narrower than
+ * what is multiplied at once is packed. */
 static void multiply_across(const struct job *job, int64_t first, int64_t last, char *room)
 {
     const struct tide_tile_kind *kind = job->kind;
@@ -140,7 +139,7 @@ static void multiply_across(const struct job *job, int64_t first, int64_t last, 
         write_panel(job, panel, sums + (panel - first) * ROWS * job->columns);
 }
 
-/* b as (n, k): all of a few of its rows, then the next. */
+/* b as (n, k): a few whole rows, then the next. */
 static void multiply_along(const struct job *job, int64_t panel, char *room)
 {
     enum { LINES = TIDE_FEW_LINES };
@@ -169,7 +168,7 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
     write_panel(job, panel, turned);
 }
 
-/* Each thread packs a for itself: that takes less than to get it from another's cache. */
+/* Each thread packs a for itself: that is faster than reading it from another's cache. */
 static void multiply_panels(void *context, int64_t first, int64_t last)
 {
     const struct job *job = context;

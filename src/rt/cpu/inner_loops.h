@@ -1,7 +1,7 @@
 /*
- * inner_loops.h - what inner loops are written with.
+ * inner_loops.h - helpers for inner loops.
  *
- * A function written with TIDE_KERNEL is compiled for several processors, and tide_isa() says which is
+ * A function written with TIDE_KERNEL is compiled for several processors; tide_isa() selects which one is
  * called:
  *
  *     TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
@@ -9,7 +9,7 @@
  *         ...
  *     }
  *
- * The small functions here are written so that the compiler can make vectors of them.
+ * The small functions here are written so that the compiler can vectorise them.
  */
 #ifndef TIDE_INNER_LOOPS_H
 #define TIDE_INNER_LOOPS_H
@@ -39,14 +39,14 @@
 #endif
 /* clang-format on */
 
-/* Asks for memory that will be read soon; it need not be there. */
+/* Prefetches memory that will be read soon. The addresses may be invalid. */
 TIDE_INLINE void tide_ask(const void *from, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += TIDE_CACHE_LINE)
         __builtin_prefetch((const char *)from + i);
 }
 
-/* Sixteen numbers; may lie anywhere. */
+/* Sixteen numbers; need not be aligned. */
 typedef float tide_16 __attribute__((vector_size(64), aligned(4), may_alias));
 
 TIDE_INLINE float tide_bits_float(uint32_t bits)
@@ -73,14 +73,14 @@ TIDE_INLINE tide_bf16 tide_narrow(float value)
     return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? not_a_number : rounded);
 }
 
-/* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range, and what
- * is not a number stays none. */
+/* e^x to about one and a half units in the last place. Results are clamped at the ends of the range, and a
+ * NaN stays one. */
 TIDE_INLINE float tide_exp(float x)
 {
     const float magic = 12582912.0F; /* 1.5 * 2^23: adding it rounds to a whole number */
     x = x < -87.3F ? -87.3F : x;
     x = x > 88.3F ? 88.3F : x;
-    float sum = x * 1.44269504F + magic, n = sum - magic; /* n is in the last bits of the sum, too */
+    float sum = x * 1.44269504F + magic, n = sum - magic; /* the last bits of sum are n, too */
     float r = x - n * 0.693359375F + n * 2.12194440e-4F;
     float p = 1.9875691500e-4F;
     p = p * r + 1.3981999507e-3F;

@@ -1,10 +1,10 @@
 /*
  * kernels.h - how processors compute each operator of op.h.
  *
- * One file for each operator (cpu_NAME.c), and its row in the table of kernels.c. forward() and backward() do
- * what op.h says, with the threads of threads.h, and give the same bits for the same number of threads. They
- * use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and nothing else: no
- * allocation, no state.
+ * Each operator has one file (cpu_NAME.c) and a row in the table of kernels.c. forward() and backward() do
+ * what op.h says, on the threads of threads.h, and give the same bits for the same number of threads. They
+ * use `scratch` (as many bytes as scratch() returns, 64-byte aligned, contents arbitrary) and nothing else:
+ * no allocation, no state.
  */
 #ifndef TIDE_KERNELS_H
 #define TIDE_KERNELS_H
@@ -14,21 +14,21 @@
 
 struct tide_cpu_kernels {
     const struct tide_op *op;
-    /* May be NULL: none. */
+    /* NULL: none needed. */
     size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction);
-    /* Of a loss: for its backward pass, with some quarters of what can be spared, for which that part of its
-     * work is done twice; scratch_bytes says what it got. NULL: nothing can. */
+    /* For the backward pass of a loss: the scratch when it saves that many quarters of what it can spare and
+     * does that part of its work twice; scratch_bytes tells it what it got. NULL: it can save nothing. */
     size_t (*scratch_recomputing)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                                   const struct tide_node *node, int quarters);
     void (*forward)(const struct tide_call *call);
-    void (*backward)(const struct tide_call *call); /* NULL where gradients pass, or there are none */
+    void (*backward)(const struct tide_call *call); /* NULL if gradients pass through, or there are none */
 };
 
-/* Of an operator. Every one has some. */
+/* Returns the kernels of an operator. Every operator has some. */
 const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op);
 
-/* What a node needs beside its operands, in one direction; quarters: of what a loss can spare. */
+/* Scratch of a node in one direction; quarters: how much of it a loss saves. */
 size_t tide_cpu_scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                         const struct tide_node *node, enum tide_direction direction, int quarters);
 

@@ -43,7 +43,7 @@ size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_prod
                                          : tide_tiles_scratch(tide_tile_kind(product->from), product);
 }
 
-/* A number of an operand, as it is multiplied. */
+/* Returns a number of an operand in the type that is multiplied. */
 static double factor(const void *operand, enum tide_dtype in_memory, int64_t stride, int64_t row,
                      int64_t column, enum tide_dtype as)
 {

@@ -40,7 +40,7 @@ TIDE_INLINE float number_at(const char *row, int64_t at, enum tide_dtype from, f
                                : ((const float *)(const void *)row)[at];
 }
 
-/* k runs along rows: sixteen cells of each line at a time, so that what is written stays near. */
+/* k runs along rows. Packs sixteen cells of each line at a time, so that the output stays in the cache. */
 TIDE_INLINE void pack_along(const struct tide_operand *o, struct tide_strip s, float *to,
                             enum tide_dtype from)
 {

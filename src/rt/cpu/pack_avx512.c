@@ -1,13 +1,13 @@
 /*
- * pack_avx512.c - packing with AVX-512. Only where numbers are rounded are its instructions for bf16 used,
- * and only kinds of tiles that have them ask for that.
+ * pack_avx512.c - packing with AVX-512. Its bf16 instructions are used only where numbers are rounded; only
+ * kinds of tiles that have them ask for that.
  */
 #include "base/whole.h"
 #include "rt/cpu/read_avx512.h"
 
 #if defined(__x86_64__)
 
-/* Rows become columns. */
+/* Transposes sixteen rows of sixteen cells. */
 TIDE_INLINE TIDE_AVX512_BF16 void transpose(__m512i r[TIDE_LANES])
 {
     __m512i t[TIDE_LANES];
@@ -31,7 +31,7 @@ TIDE_INLINE TIDE_AVX512_BF16 void transpose(__m512i r[TIDE_LANES])
     }
 }
 
-/* Sixteen cells of sixteen lines that k runs along; all: each of them is there. */
+/* Sixteen cells of sixteen lines that k runs along; all: every cell exists. */
 TIDE_INLINE TIDE_AVX512_BF16 void read_along(const struct tide_operand *o, int64_t line, int64_t cell,
                                              bool all, __m512i rows[TIDE_LANES], enum tide_dtype from,
                                              enum tide_dtype as)
@@ -96,7 +96,7 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, stru
         }
 }
 
-/* One function for each pair of types, so that none is asked for cell by cell. */
+/* One function per pair of types, so that no type is tested cell by cell. */
 #define PACK_AS(name, from, as)                                                                              \
     TIDE_AVX512_BF16 static void name(const struct tide_operand *o, struct tide_strip s, uint32_t *to)       \
     {                                                                                                        \

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum { SMALL_SIDE = 416, SIDE = 768, TRIES = 4 };
-enum { LONG = 10 * 1000 * 1000 }; /* ns for the small one: nobody wants to wait for the other */
+enum { LONG = 10 * 1000 * 1000 }; /* ns for the small one; beyond this the large one is not tried */
 
-/* The shortest time of a product of square matrices; -1: there is none. */
+/* Returns the shortest time of a product of square matrices; -1: it cannot be measured. */
 static int64_t least_ns(const struct tide_matmuls *matmuls, enum tide_dtype dtype, int64_t side, int tries)
 {
     struct tide_product product = tide_product(side, side, side, false, false, dtype, dtype);

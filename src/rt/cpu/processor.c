@@ -60,7 +60,7 @@ bool tide_processor_try(bool (*trial)(void))
 
 enum { LANES = 16 };
 
-/* Numbers that the compiler cannot know. */
+/* Fills in numbers that the compiler cannot know. */
 static void fill(float *to, int count)
 {
     for (volatile int i = 0; i < count; i++)
@@ -100,7 +100,7 @@ TIDE_AVX512_BF16 static bool try_bf16(void)
     __m512 v = _mm512_loadu_ps(x);
     __m512bh pairs = _mm512_cvtne2ps_pbh(v, v);
     _mm512_storeu_ps(y, _mm512_dpbf16_ps(v, pairs, pairs));
-    for (int i = 0; i < LANES; i++) { /* lane i has numbers 2i and 2i + 1 of v and v */
+    for (int i = 0; i < LANES; i++) { /* lane i gets numbers 2i and 2i + 1 of v twice */
         float first = x[2 * i % LANES], second = x[(2 * i + 1) % LANES];
         if (y[i] != x[i] + first * first + second * second)
             return false;
@@ -108,7 +108,7 @@ TIDE_AVX512_BF16 static bool try_bf16(void)
     return true;
 }
 
-/* All that products do: two tiles are multiplied, and one is taken out. */
+/* All that products use: multiplies two tiles and stores one. */
 TIDE_AMX static bool try_amx(void)
 {
     float sums[LANES * LANES];
@@ -128,7 +128,7 @@ TIDE_AMX static bool try_amx(void)
     return true;
 }
 
-/* The system gives a process the room for tiles when it is asked. */
+/* Asks the system for permission to use tiles. */
 static bool may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -289,7 +289,7 @@ static void find_best(void)
 
 /* ---- what is used */
 
-/* TIDE_ISAS: the variable is not there; -1: it names nothing. */
+/* Returns TIDE_ISAS if the variable is not set, -1 if it has an unknown value. */
 static int asked_for(void)
 {
     const char *text = getenv("TIDEMARK_ISA");
@@ -301,7 +301,7 @@ static int asked_for(void)
     return -1;
 }
 
-/* A product of bf16 pairs is worth rounding operands for if it is clearly faster. */
+/* A bf16 product is worth rounding the operands only if it is clearly faster. */
 static const double clearly = 1.3;
 
 static void find(void)
@@ -355,7 +355,7 @@ const char *tide_processor_complaint(void)
 
 /* ---- how many there are */
 
-/* Processors that cpu.max of cgroup 2 allows; INT64_MAX: any number. */
+/* Returns the processors that cpu.max of cgroup 2 allows; INT64_MAX: any number. */
 static int64_t quota(void)
 {
     long long most, period;

@@ -1,9 +1,9 @@
 /*
- * rounding.h - weights in bf16 that are rounded at random: up or down, by how near each neighbour is, so that
- * the mean is the number itself.
+ * rounding.h - stochastic rounding of weights to bf16: up or down with a probability that keeps the mean
+ * equal to the number itself.
  *
- * What is drawn for a number is a function of a seed, of which array it is in and of its place there. A key
- * is drawn for each chunk of numbers, and mixed with the place in it.
+ * The random bits for a number are a function of the seed, the array and the number's index. A key is drawn
+ * for each chunk of numbers and mixed with the index in it.
  */
 #ifndef TIDE_ROUNDING_H
 #define TIDE_ROUNDING_H
@@ -23,7 +23,7 @@ static inline struct tide_rounding tide_rounding(uint64_t seed, uint64_t array, 
     return (struct tide_rounding){(uint32_t)key, (uint32_t)(key >> 32)};
 }
 
-/* Number `place` of the chunk, of one it may lie in. Numbers too large for bf16 become infinite. */
+/* Rounds number `place` of its chunk. Numbers too large for bf16 become infinite. */
 TIDE_INLINE tide_bf16 tide_round(float value, struct tide_rounding r, uint32_t place)
 {
     uint32_t x = r.start + place * 0x9e3779b9U;

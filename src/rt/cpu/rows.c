@@ -20,10 +20,10 @@ TIDE_KERNEL(void, narrow, (tide_bf16 *restrict to, const float *restrict from, i
         to[i] = tide_narrow(from[i]);
 }
 
-/* What rounds numbers up to 2^22 in magnitude to whole ones when it is added: they are its last bits. */
+/* Adding it rounds a number of up to 2^22 in magnitude to a whole one, which is then in the last bits. */
 static const float rounding = 12582912.0F;
 
-/* A block; its scale. */
+/* Quantizes a block and returns its scale. */
 TIDE_INLINE float quantize_block(int8_t *restrict to, const float *restrict from, int64_t count)
 {
     const uint32_t infinity = 0x7f800000;
@@ -36,14 +36,14 @@ TIDE_INLINE float quantize_block(int8_t *restrict to, const float *restrict from
     float scale = tide_bits_float(largest) / 127, divisor = is_finite && scale > 0 ? scale : INFINITY;
     for (int64_t i = 0; i < count; i++) {
         float multiple = is_finite ? from[i] / divisor : 0;
-        multiple = multiple < 127 ? multiple : 127; /* by tiny scales, which are themselves rounded, more */
+        multiple = multiple < 127 ? multiple : 127; /* a tiny scale is rounded itself: may be more */
         multiple = multiple > -127 ? multiple : -127;
         to[i] = (int8_t)(tide_float_bits(multiple + rounding) - tide_float_bits(rounding));
     }
     return is_finite ? scale : NAN;
 }
 
-/* Numbers of a row, from a block on, and their scales. */
+/* Quantizes numbers of a row, from the start of a block on. */
 TIDE_KERNEL(void, quantize,
             (int8_t *restrict to, float *restrict scales, const float *restrict from, int64_t count),
             (to, scales, from, count))
@@ -66,7 +66,7 @@ TIDE_KERNEL(void, expand,
     }
 }
 
-/* Between bf16 and int8 numbers are f32, so many at a time. */
+/* bf16 and int8 are converted to each other through f32, this many at a time. */
 enum { STRETCH = 8 * TIDE_BLOCK };
 
 static int64_t stretch(int64_t at, int64_t columns)

@@ -1,17 +1,17 @@
 /*
- * rows.h - rows of numbers between their types, for operators whose operands may be stored in any.
+ * rows.h - converts rows of numbers between types, for operators whose operands may be stored in any.
  *
- * A row becomes TIDE_I8 block by block: the scale is the largest magnitude / 127, a number the nearest whole
- * multiple of it, ties to even, up to 127 in magnitude. A block whose scale is 0 in f32 is all 0. A block
- * with an infinity or a NaN has a scale of NaN, so that all of it reads as NaN: it cannot be stored, and the
- * fault should show. All of this has the same bits on every processor.
+ * A row becomes TIDE_I8 block by block. The scale is the largest magnitude / 127; a number is the nearest
+ * whole multiple of it, ties to even, at most 127 in magnitude. A block whose scale is 0 in f32 is all 0. A
+ * block with an infinity or a NaN cannot be stored: its scale is NaN, so that all of it reads as NaN and the
+ * fault shows. All of this has the same bits on every processor.
  */
 #ifndef TIDE_ROWS_H
 #define TIDE_ROWS_H
 
 #include "rt/dtype.h"
 
-/* Copies or converts a row, on the calling thread; the same type copies. i32 only copies. */
+/* Converts a row on the calling thread, or copies it if the types are the same. i32 can only be copied. */
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
                             int64_t columns);
 

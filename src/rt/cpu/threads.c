@@ -11,19 +11,19 @@
 
 enum { APART = 128, STACK_BYTES = 1 << 20, SPINS = 1000 };
 
-/* Where a thread waits for its next part, and the caller for the end of it. Turns count from 1; nobody else
- * is near in memory. */
+/* Where a thread waits for its next part, and where the caller waits for it to end. Turns count from 1.
+ * Separate cache lines avoid false sharing. */
 struct seat {
     _Alignas(APART) _Atomic uint32_t begun; /* the turn that it is to take part in */
-    atomic_bool sleeps;                     /* it, for begun to change */
+    atomic_bool sleeps;                     /* the thread sleeps until begun changes */
     _Alignas(APART) _Atomic uint32_t ended; /* the last turn that it took part in */
-    atomic_bool is_awaited;                 /* asleep, for ended to change */
+    atomic_bool is_awaited;                 /* the caller sleeps until ended changes */
 };
 
 static struct {
     int wanted, made; /* threads, with the caller; 0: not set */
-    int used;         /* of those that are wanted; 0: all */
-    atomic_int spins; /* before a thread that waits sleeps */
+    int used;         /* how many of the wanted ones; 0: all */
+    atomic_int spins; /* before a waiting thread sleeps */
     uint32_t turn;
     tide_work *work;
     void *context;
@@ -31,7 +31,7 @@ static struct {
     struct seat seats[TIDE_THREADS_MOST];
 } pool;
 
-/* Of the thread that asks. */
+/* Of the current thread. */
 static _Thread_local bool is_inside;
 static _Thread_local int own_number;
 
@@ -52,7 +52,7 @@ static void wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Until word is no longer `from`. */
+/* Waits until word is no longer `from`. */
 static void await(_Atomic uint32_t *word, uint32_t from, atomic_bool *sleeps)
 {
     for (int i = 0; i < pool.spins; i++, pause_shortly())
@@ -93,7 +93,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* As many as are wanted, or as the system gives. */
+/* Makes as many threads as are wanted, or as the system allows. */
 static void make_threads(void)
 {
     pthread_attr_t attributes;

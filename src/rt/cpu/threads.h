@@ -1,34 +1,34 @@
 /*
- * threads.h - work shared out among threads, the same way every time.
+ * threads.h - a thread pool that splits work the same way every time.
  *
- * One pool for the whole process, made when it is first needed; it is not for use by two threads at once.
- * Ranges are cut by count and number of threads alone. Only as many threads are woken as have a part, so that
- * little work costs the same however many there are. A thread that waits does so busily for some ten
- * microseconds, the time between two parts of a step, and then asleep.
+ * There is one pool for the whole process, made on first use; two threads must not use it at once. How ranges
+ * are split depends only on the count and the number of threads. Only as many threads are woken as have a
+ * part, so a little work costs the same however many there are. A waiting thread spins for some ten
+ * microseconds, the time between two parts of a step, and then sleeps.
  */
 #ifndef TIDE_THREADS_H
 #define TIDE_THREADS_H
 
 #include <stdint.h>
 
-/* [first, last) of the work, by one thread. */
+/* Does [first, last) of the work, on one thread. */
 typedef void tide_work(void *context, int64_t first, int64_t last);
 
-/* How many threads work at the most, from 1 to TIDE_THREADS_MOST; unless it is set, as many as there are
- * processors. Set once, before anything is planned. */
+/* The largest number of threads, from 1 to TIDE_THREADS_MOST; by default the number of processors. Set it
+ * once, before anything is planned. */
 enum { TIDE_THREADS_MOST = 256 };
 void tide_threads_set(int count);
 int tide_threads(void);
 
-/* Of those, how many work from now on; all unless it is said. What was planned for all of them stays as it
- * is, and so does every bit. */
+/* Uses only `count` of them from now on; by default all. Plans made for all threads stay valid, and no bit
+ * changes. */
 void tide_threads_use(int count);
 
-/* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. From within such
- * work it does it all at once, on the calling thread. */
+/* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. Called from within
+ * such work, it does everything on the calling thread. */
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context);
 
-/* Within work: the number of the thread that does it, from 0. */
+/* Within work: returns the number of the current thread, from 0. */
 int tide_thread(void);
 
 #endif

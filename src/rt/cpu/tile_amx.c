@@ -1,22 +1,22 @@
 /*
- * tile_amx.c - tiles of 32 x 32 bf16: four of AMX's eight tiles are sums, two are of a, two of b.
+ * tile_amx.c - tiles of 32 x 32 bf16: of AMX's eight tiles, four hold sums, two hold a, two hold b.
  *
- * AMX multiplies so fast that writing takes longer. So a tile's numbers are written a few rows at a time
- * while the next tile is multiplied, and where nobody has to read c first, past the caches. Columns of b stay
- * in the first-level cache; rows of a are only passing through, and are loaded as such.
+ * AMX multiplies so fast that writing takes longer. So a tile's results are written a few rows at a time
+ * while the next tile is multiplied, and past the caches if c need not be read first. Columns of b stay in
+ * the first-level cache; rows of a pass through once and use streaming loads.
  *
- * In a product of a few rows with a table along whose rows k runs, AMX takes the table for its rows: the
- * table is read where it lies, and the sums are transposed afterwards.
+ * In a product of a few rows with a table whose rows k runs along, AMX uses the table as its rows: the table
+ * is read in place, and the sums are transposed afterwards.
  */
 #include "rt/cpu/amx.h"
 #include "rt/cpu/tile_write.h"
 
 #if defined(__x86_64__)
 
-enum { SIDE = 16, ROWS = 2 * SIDE, COLUMNS = 2 * SIDE, STEP = 16 }; /* cells of a tile */
+enum { SIDE = 16, ROWS = 2 * SIDE, COLUMNS = 2 * SIDE, STEP = 16 }; /* STEP: cells of a tile */
 enum { ROW_BYTES = TIDE_CACHE_LINE, SUM_BYTES = COLUMNS * sizeof(float), SQUARE = STEP * SIDE };
 
-/* Of lines that are asked for, or rows that are written, those of each step of k. */
+/* How many lines to prefetch, or rows to write, at each step of k. */
 TIDE_INLINE int64_t per_step(int64_t lines, int64_t cells)
 {
     return (lines * STEP + cells - 1) / cells;
@@ -41,7 +41,7 @@ TIDE_INLINE TIDE_AMX void begin_sums(const struct tide_tile *t, bool has_second)
 
 /* ---- numbers of c */
 
-/* Whole cache lines that need not be read. */
+/* True if c consists of whole cache lines that need not be read. */
 TIDE_INLINE bool goes_past_caches(const struct tide_tile *t)
 {
     return !t->add && t->width == COLUMNS && (uintptr_t)t->c % TIDE_CACHE_LINE == 0 &&
@@ -78,7 +78,7 @@ TIDE_INLINE TIDE_AVX512 void write_row(const struct tide_tile *t, int64_t i, con
         tide_tile_write(t, i, SIDE, second, _mm512_load_ps(sums + SIDE), t->to);
 }
 
-/* The next rows, so many or those that are left. */
+/* Writes the next `rows` rows, or those that are left. */
 TIDE_INLINE TIDE_AVX512 void write_some(struct tide_unwritten *u, int64_t rows)
 {
     int64_t end = u->row + rows < u->tile.rows ? u->row + rows : u->tile.rows;
@@ -98,7 +98,7 @@ TIDE_AVX512 static void finish(struct tide_unwritten *unwritten)
 
 /* ---- multiplying */
 
-/* Its part of c, some rows at each step. */
+/* Prefetches the tile's part of c, some rows at each step. */
 TIDE_INLINE void ask_for_c(const struct tide_tile *t, int64_t cell)
 {
     const int64_t size = (int64_t)tide_dtype_bytes(t->to), steps = 8, rows = ROWS / steps;
@@ -156,8 +156,7 @@ TIDE_AMX static void tile_amx(const struct tide_tile *t)
         multiply(t, false);
 }
 
-/* Columns lie in squares, those of 16 cells beside each other: a tile is read from memory that is in one
- * piece. */
+/* Packs columns in squares of 16 x 16 cells, so that a tile is loaded from contiguous memory. */
 static void pack_columns(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
     for (int64_t cell = s.first; cell < s.last; cell += STEP)

@@ -1,6 +1,5 @@
 /*
- * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a, which are the sixteen there
- * are.
+ * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a use all sixteen registers.
  */
 #include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
@@ -14,7 +13,7 @@
 
 enum { ROWS = 4, VECTORS = 3, LANES = 8, COLUMNS = VECTORS * LANES, AHEAD = 16 };
 
-/* Eight numbers of a row, all under one scale if they have one. */
+/* Eight numbers of a row, all with the same scale if they have one. */
 TIDE_INLINE AVX2 __m256 read_8(const struct tide_operand *o, const char *row, int64_t at,
                                enum tide_dtype from)
 {
@@ -28,7 +27,7 @@ TIDE_INLINE AVX2 __m256 read_8(const struct tide_operand *o, const char *row, in
     return _mm256_mul_ps(_mm256_cvtepi32_ps(whole), _mm256_set1_ps(tide_operand_scale(o, row, at)));
 }
 
-/* Eight cells of eight lines that k runs along: rows become columns. */
+/* Transposes eight cells of eight lines that k runs along. */
 TIDE_INLINE AVX2 void pack_square(const struct tide_operand *o, int64_t line, int64_t cell, float *to,
                                   int64_t lanes, enum tide_dtype from)
 {
@@ -56,7 +55,7 @@ TIDE_INLINE AVX2 void pack_square(const struct tide_operand *o, int64_t line, in
     }
 }
 
-/* Where every line and cell is there. */
+/* For strips whose lines and cells all exist. */
 TIDE_INLINE AVX2 void pack_whole(const struct tide_operand *o, struct tide_strip s, float *to,
                                  enum tide_dtype from)
 {
@@ -88,11 +87,11 @@ AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, ui
         pack_whole(o, first, (float *)(void *)to, TIDE_BF16);
     else
         pack_whole(o, first, (float *)(void *)to, TIDE_I8);
-    if (whole < s.last) /* fewer than eight, under one scale, and zeros */
+    if (whole < s.last) /* fewer than eight, with one scale, and zeros */
         tide_pack(o, (struct tide_strip){s.line, s.lanes, whole, s.last}, to);
 }
 
-/* Of whole vectors, which need not be all. */
+/* Writes the tile's whole vectors; there may be fewer than VECTORS. */
 TIDE_INLINE AVX2 void write_whole(const struct tide_tile *t, __m256 sums[ROWS][VECTORS])
 {
 #pragma GCC unroll 4

@@ -1,5 +1,5 @@
 /*
- * tile_avx512.c - tiles of 8 x 48: 24 vectors of sums and three of b, of the 32 there are.
+ * tile_avx512.c - tiles of 8 x 48: 24 vectors of sums and three of b, out of 32 registers.
  */
 #include "rt/cpu/read_avx512.h"
 #include "rt/cpu/tile_write.h"
@@ -33,7 +33,7 @@ TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_tile *t, __m512 sums[RO
             _mm512_store_ps(t->sums + (i * VECTORS + v) * LANES, sums[i][v]);
 }
 
-/* What a tile asks for while it multiplies: its part of c, the next columns, and more. */
+/* What a tile prefetches while it multiplies: its part of c, the next columns, and more. */
 struct asking {
     const char *c;
     int64_t c_left, c_bytes;
@@ -41,7 +41,7 @@ struct asking {
     int64_t at_a_time;
 };
 
-enum { AHEAD = 16 }; /* cells; b comes from the second-level cache */
+enum { AHEAD = 16 }; /* cells; b is in the second-level cache */
 
 TIDE_INLINE struct asking asking_of(const struct tide_tile *t)
 {
@@ -73,7 +73,7 @@ TIDE_INLINE void ask_some(struct asking *a)
     row = (__m512)_mm512_set1_epi32((int)a[(i)*a_row]);                                                      \
     TIDE_EACH_VECTOR(TIDE_ADD, i, PRODUCT)
 
-/* The same sums from bf16 need the target that has its instruction, so the loop is written for both. */
+/* The bf16 product needs a target with its instruction, so the loop is a macro for both. */
 #define MULTIPLY(name, marks, per_cell, PRODUCT)                                                             \
     TIDE_INLINE marks void name(const struct tide_tile *t, const int64_t a_row, const int64_t a_cell,        \
                                 const int vectors)                                                           \
@@ -116,7 +116,7 @@ TIDE_INLINE void ask_some(struct asking *a)
 MULTIPLY(multiply_f32, TIDE_AVX512, 1, F32_PRODUCT)
 MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, 2, BF16_PRODUCT)
 
-/* Of the last columns there may be fewer vectors. */
+/* The last columns may need fewer vectors. */
 #define TILE(name, marks, multiply)                                                                          \
     TIDE_INLINE marks void name(const struct tide_tile *t, const int64_t a_row, const int64_t a_cell)        \
     {                                                                                                        \
@@ -145,7 +145,7 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
 
 /* ---- a few rows */
 
-/* Asks for a strip's part of a row: of the same row what is beside it, and of a row ahead the same. */
+/* Prefetches a strip's part: `beside` in the same row, and `ahead`, a row further on. */
 TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += TIDE_CACHE_LINE) {
@@ -154,7 +154,7 @@ TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int
     }
 }
 
-/* Rows from `row` on by the columns of a strip. */
+/* Multiplies rows from `row` on by the columns of a strip. */
 #define ACROSS(name, as, PRODUCT)                                                                            \
     TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, int64_t row, const int rows,            \
                                            const bool is_packed, enum tide_dtype from)                       \
@@ -212,7 +212,7 @@ TIDE_INLINE TIDE_AVX512_BF16 void read_line(const struct tide_few *f, int64_t li
     }
 }
 
-/* A cell, wherever it lies, in all lanes. */
+/* A cell from any address, in all lanes. */
 TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
 {
     int cell;
@@ -220,8 +220,8 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
     return (__m256)_mm256_set1_epi32(cell);
 }
 
-/* Lines of b by the rows of a side by side. Each cell of b is needed alone, in all lanes: it is read where it
- * lies if it lies there as it is multiplied; else some cells of all lines are made ready first. */
+/* Multiplies lines of b by the interleaved rows of a. Each cell of b is broadcast to all lanes. It is read in
+ * place if it has the type that is multiplied; else some cells of all lines are converted first. */
 #define ALONG(name, as, PRODUCT)                                                                             \
     TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, enum tide_dtype from)                   \
     {                                                                                                        \
@@ -261,7 +261,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
 ALONG(along_f32, TIDE_F32, F32_PRODUCT_8)
 ALONG(along_bf16, TIDE_BF16, BF16_PRODUCT_8)
 
-/* For each type that b may be stored in, and one, four or eight rows at a time. */
+/* For each type of b in memory, and one, four or eight rows at a time. */
 #define FEW(name, across, along)                                                                             \
     TIDE_INLINE TIDE_AVX512_BF16 void name##_across_from(const struct tide_few *f, const bool is_packed,     \
                                                          enum tide_dtype from)                               \

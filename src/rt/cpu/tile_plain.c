@@ -1,5 +1,5 @@
 /*
- * tile_plain.c - tiles of 2 x 16, in vectors of the compiler, on any processor.
+ * tile_plain.c - tiles of 2 x 16, with the compiler's vectors, on any processor.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/tile.h"

@@ -3,18 +3,18 @@
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 
-/* Rows are packed sixteen side by side, whatever a tile takes of them. */
+/* Rows are always packed sixteen side by side, however many a tile takes. */
 enum { LINES = TIDE_LANES };
 
-/* Words of a that are packed at a time; of these, rows that panels read again and again. */
+/* Words of a that are packed at a time; rows of them that panels read again and again. */
 enum { MOST_WORDS = 4 << 20, BAND_ROWS = 704 };
 
-/* a is read where it lies if it has no more numbers than this: it stays in a cache then. Or if its rows are
- * no longer, and there are no more panels to read them, than that: packing them costs more than it gives. (Of
- * products with b transposed, which are those of gradients, it was not seen to.) */
+/* a is read in place if it has at most SMALL_A numbers, because it then stays in a cache; or if its rows have
+ * at most SHORT_ROW numbers and at most FEW_PANELS panels read them, because packing would cost more than it
+ * saves. (Products with b transposed, those of gradients, showed no gain.) */
 enum { SMALL_A = 64 << 10, SHORT_ROW = 512, FEW_PANELS = 4 };
 
-/* Rows of a panel that are taken at a time by a thread that is done with its own. */
+/* Rows that an idle thread steals at a time; parts per thread. */
 enum { PART_ROWS = 64, PARTS_EACH = 8 };
 
 static const double flops_worth_a_thread = 1e6;
@@ -30,18 +30,18 @@ int tide_tiles_threads(double flops)
     return most < 1 ? 1 : most < there ? (int)most : (int)there;
 }
 
-/* How a product is cut: rows into slabs, of which one at a time is packed; a slab into bands, columns into
- * panels, and these, if k is cut as well, into groups; a band by a group is a field, which consists of parts,
- * the unit that threads take. */
+/* How a product is cut. Rows are cut into slabs; one slab at a time is packed. A slab is cut into bands,
+ * columns into panels, and panels, if k is cut as well, into groups. A band by a group is a field. It
+ * consists of parts, the unit that threads take. */
 struct tiling {
     int64_t cells, block; /* of k: all, and at a time */
     int64_t panels, group;
-    int64_t stripe;           /* rows that go together: of a tile, and sixteen at least */
+    int64_t stripe;           /* rows handled together: those of a tile, at least sixteen */
     int64_t slab, band, part; /* rows, in stripes */
     int64_t threads;
-    bool a_stays, b_may_stay; /* as they lie; of b, whole panels */
+    bool a_stays, b_may_stay; /* read in place; of b, only whole panels */
     size_t a_bytes, b_bytes;  /* packed: a slab, a panel */
-    size_t sum_bytes;         /* of a band by a panel, if k is cut */
+    size_t sum_bytes;         /* sums of a band by a panel, if k is cut */
 };
 
 static bool b_may_stay(const struct tide_tile_kind *kind, const struct tide_product *p)
@@ -56,9 +56,9 @@ static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product
             (!p->b_transposed && p->n <= FEW_PANELS * kind->columns && p->k <= SHORT_ROW));
 }
 
-/* Into how many bands a slab is cut at least, so that threads have rows of their own: what one of them writes
- * it reads again in the next product, and what another writes takes long to come. Each packs the columns it
- * multiplies, for which it should have enough rows, unless they stay. */
+/* Returns the least number of bands in a slab. Threads should have rows of their own: a thread reads its own
+ * output in the next product, and another thread's output is slow to fetch. Each thread packs the columns it
+ * multiplies, so it should have enough rows for that, unless nothing needs packing. */
 static int64_t shared_by_rows(const struct tide_tile_kind *kind, const struct tiling *t)
 {
     int64_t least = t->a_stays || t->b_may_stay ? t->stripe : kind->rows_to_pack_for, down = t->threads;
@@ -91,8 +91,8 @@ static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct t
     return t;
 }
 
-/* What of scratch is whose: a share for each thread, then the slab, then for each thread two panels and the
- * sums of a field. */
+/* Scratch holds a share per thread, then the slab, then for each thread two panels and the sums of a
+ * field. */
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product)
 {
     struct tiling t = tiling_of(kind, product);
@@ -114,7 +114,7 @@ struct job {
     int64_t first, last; /* stripes of the slab */
 };
 
-/* The numbers of k from a cell on, of an operand. */
+/* Returns `cells` cells of k of an operand, from cell `first` on. */
 static struct tide_operand operand_of(const struct job *job, const void *data, int64_t stride, bool is_along,
                                       int64_t lines, enum tide_dtype from, int64_t first, int64_t cells)
 {
@@ -144,7 +144,7 @@ static struct tide_operand b_of(const struct job *job, int64_t first, int64_t ce
 
 /* ---- rows */
 
-/* Block after block of k, and in each group after group. */
+/* In order of blocks of k, and within a block of groups of rows. */
 static uint32_t *packed_group(const struct job *job, int64_t cell, int64_t cells, int64_t row)
 {
     int64_t lines = job->tiling.slab * job->tiling.stripe, at = row - job->first * job->tiling.stripe;
@@ -178,14 +178,14 @@ static void pack_groups(void *context, int64_t first, int64_t last)
 
 /* ---- fields */
 
-/* Some rows of a field by a panel and a block of k. */
+/* Some rows of a field, one panel, and one block of k. */
 struct sheet {
     int64_t panel, group_end;
     int64_t first, last; /* stripes; first == last: there is none */
     int64_t cell, cells;
     const uint32_t *b;
     int64_t b_cell;
-    bool is_new, packs; /* b: it was not multiplied just now; it must be packed first */
+    bool is_new, packs; /* of b: it differs from the sheet before; it must be packed first */
 };
 
 struct worker {
@@ -193,7 +193,7 @@ struct worker {
     int thread;
     struct tide_taker taker;
     uint32_t *room[2];
-    int used; /* the room that the last sheet was packed into */
+    int used; /* the room of the last packed sheet */
     float *sums;
     struct tide_unwritten *unwritten;
 };
@@ -208,15 +208,16 @@ static int64_t groups_of(const struct tiling *t)
     return tide_ceiling(t->panels, t->group);
 }
 
-/* All parts, numbered band by band, in each group by group. */
+/* All parts, numbered by band, then by group. */
 static int64_t parts_of(const struct job *job)
 {
     const struct tiling *t = &job->tiling;
     return tide_ceiling(job->last - job->first, t->band) * groups_of(t) * parts_in_field(t);
 }
 
-/* Whether b can be read where it lies: as it is multiplied, a whole panel of it, in whole vectors, and not
- * with every cell a multiple of 4096 bytes after the last, for which a cache has but a few places. */
+/* True if a panel of b can be read in place: it is whole, in whole vectors and in the type that is
+ * multiplied, and its cells are not a multiple of 4096 bytes apart, for which a cache has only a few
+ * places. */
 static bool b_stays(const struct job *job, const struct tide_operand *b, int64_t panel)
 {
     enum { PAGE = 4096, FEW = 64 };
@@ -225,7 +226,7 @@ static bool b_stays(const struct job *job, const struct tide_operand *b, int64_t
            (b->stride % PAGE != 0 || b->numbers <= FEW);
 }
 
-/* Where its columns are, or will be. */
+/* Finds where the columns of a sheet are, or will be packed. */
 static void find_columns(struct worker *w, const struct sheet *before, struct sheet *s)
 {
     const struct job *job = w->job;
@@ -246,7 +247,7 @@ static void find_columns(struct worker *w, const struct sheet *before, struct sh
     }
 }
 
-/* The next panel of the same rows, or their next block of k, or else other rows. */
+/* Returns the next panel of the same rows, or their next block of k, or else other rows. */
 static struct sheet next_sheet(struct worker *w, const struct sheet *now)
 {
     const struct job *job = w->job;
@@ -258,7 +259,7 @@ static struct sheet next_sheet(struct worker *w, const struct sheet *now)
     }
     if (now->first == now->last || next.cell >= t->cells) {
         int64_t part = 0, count, whole = parts_in_field(t);
-        do { /* a part may be beyond the last rows */
+        do { /* a part may lie after the last rows */
             count = tide_share_take(&w->taker, whole, &part);
             int64_t field = part / whole, band = job->first + field / groups_of(t) * t->band,
                     end = tide_smaller(band + t->band, job->last), panel = field % groups_of(t) * t->group;
@@ -275,11 +276,11 @@ static struct sheet next_sheet(struct worker *w, const struct sheet *now)
     return next;
 }
 
-/* Columns that are asked for, and packed if they must be, while others are multiplied: evenly, a few cells
- * with each tile. */
+/* Columns that are prefetched, and packed if necessary, while others are multiplied: evenly, a few cells with
+ * each tile. */
 struct packing {
     struct tide_operand b;
-    struct tide_strip strip; /* after this tile */
+    struct tide_strip strip; /* for the current tile */
     int64_t blocks, tiles, owed, cells;
 };
 
@@ -302,7 +303,7 @@ static void next_strip(struct packing *p)
     p->strip.last = tide_smaller(p->strip.last, p->cells);
 }
 
-/* All of it, for which nobody has asked. */
+/* Packs all columns of a sheet that were not prefetched. */
 static void pack_columns(const struct job *job, const struct sheet *s)
 {
     enum { STEP = 2 * TIDE_LANES };
@@ -339,7 +340,7 @@ static struct tide_tile first_tile(const struct job *job, const struct sheet *s)
     return tile;
 }
 
-/* The tile's rows: where they lie, or packed. */
+/* Finds the tile's rows, in place or packed. */
 static void find_rows(const struct job *job, const struct sheet *s, int64_t row, struct tide_tile *tile)
 {
     const struct tide_product *p = job->product;
@@ -354,15 +355,15 @@ static void find_rows(const struct job *job, const struct sheet *s, int64_t row,
     tile->a_cell = LINES;
 }
 
-/* Numbers of an update whose lines a tile can ask for, and still has time for them to come. */
+/* Returns how many numbers of an update a tile can prefetch early enough for them to arrive. */
 static int64_t due_numbers(const struct job *job, int64_t cells)
 {
     enum { ARRAYS = 4, PER_LINE = TIDE_CACHE_LINE / sizeof(float) };
     return cells * job->kind->more_per_cell * 2 / 3 / ARRAYS * PER_LINE;
 }
 
-/* Meanwhile the next columns are packed, some after each tile, which has asked for their memory. Some of the
- * update that is due is done in the same way. */
+/* Meanwhile packs the next columns, some after each tile, which has prefetched them. Does part of the due
+ * update in the same way. */
 static void multiply_sheet(const struct worker *w, const struct sheet *now, const struct sheet *next)
 {
     const struct job *job = w->job;
@@ -406,7 +407,7 @@ static void multiply_fields(void *context, int64_t first, int64_t last)
         .job = job, .thread = thread, .taker = {job->shares, t->threads, thread, 0}, .unwritten = &unwritten};
     struct sheet none = {0};
     (void)first, (void)last;
-    unwritten.tile = (struct tide_tile){0}; /* nothing; its sums need not be set */
+    unwritten.tile = (struct tide_tile){0}; /* empty; its sums need not be set */
     unwritten.row = 0;
     w.room[0] = (uint32_t *)(void *)room;
     w.room[1] = (uint32_t *)(void *)(room + t->b_bytes);

@@ -1,11 +1,11 @@
 /*
- * tile_products.h - matrix products, in tiles (tile.h) that threads share out among themselves.
+ * tile_products.h - matrix products, in tiles (tile.h) that threads share.
  *
- * Rows of a are packed first, by all threads together; then each thread takes some rows and a panel of
- * columns at a time, for which it packs the columns of b itself, the next ones while it multiplies these. A
- * thread that has nothing left takes from the end of another's part. Operands that are small, or whose layout
- * suits the tiles, are read where they are. Each number of the result is one sum in the order of k, cut where
- * k alone says: who computes it, and how many threads there are, changes no bit.
+ * All threads together pack the rows of a first. Then each thread takes some rows and one panel of columns at
+ * a time. It packs the panel's columns of b itself, the next panel's while it multiplies the current one. A
+ * thread with nothing left steals from the end of another's part. Operands that are small, or whose layout
+ * suits the tiles, are read in place. Each number of the result is one sum in the order of k, split at places
+ * that depend on k alone, so neither the thread nor the number of threads changes a bit.
  */
 #ifndef TIDE_TILE_PRODUCTS_H
 #define TIDE_TILE_PRODUCTS_H
@@ -14,14 +14,14 @@
 #include "rt/cpu/matmul.h"
 #include "rt/cpu/tile.h"
 
-/* For the number of threads there is. */
+/* For the current number of threads. */
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);
 
-/* scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
+/* scratch is 64-byte aligned. due: an update that it does part of; NULL: none. */
 void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
                          const struct tide_operands *operands, void *scratch, struct tide_due *due);
 
-/* Threads that are worth waking for so many floating-point operations. */
+/* Returns how many threads are worth waking for that many floating-point operations. */
 int tide_tiles_threads(double flops);
 
 #endif

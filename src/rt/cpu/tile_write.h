@@ -1,6 +1,6 @@
 /*
- * tile_write.h - the sums of a tile with AVX-512, in its eight rows of three vectors: while it multiplies,
- * and at its end, when they become numbers of c, sixteen at a time.
+ * tile_write.h - the sums of an AVX-512 tile, eight rows of three vectors: macros for the multiplying loop,
+ * and functions that write them to c, sixteen at a time.
  */
 #ifndef TIDE_TILE_WRITE_H
 #define TIDE_TILE_WRITE_H
@@ -10,8 +10,8 @@
 #include "rt/cpu/avx512.h"
 #include "rt/cpu/tile.h"
 
-/* While a tile multiplies, its sums have constant indices only: so they stay in registers whatever the
- * compiler does with loops, and a sanitizer has nothing there to check. */
+/* The multiplying loop indexes its sums with constants only. So they stay in registers whatever the compiler
+ * does with loops, and a sanitizer has nothing to check there. */
 #define TIDE_EACH_VECTOR(DO, i, with) DO(i, 0, with) DO(i, 1, with) DO(i, 2, with)
 #define TIDE_EACH_ROW(DO, with)                                                                              \
     DO(0, with) DO(1, with) DO(2, with) DO(3, with) DO(4, with) DO(5, with) DO(6, with) DO(7, with)
@@ -23,8 +23,8 @@
     if ((v) < vectors)                                                                                       \
         own[i][v] = PRODUCT(own[i][v], row, columns[v]);
 
-/* Sums of the lanes that there are, to a row of c from column j on. add lies as the row, NULL: nothing is
- * added; bias, NULL: none. */
+/* Writes the sums in `lanes` to a row of c from column j on. add: stored like the row; NULL: nothing is
+ * added. bias NULL: none. */
 TIDE_INLINE TIDE_AVX512 void tide_sums_write(char *row, const char *add, int64_t j, __mmask16 lanes,
                                              __m512 sum, enum tide_dtype to, const float *bias, bool relu)
 {
@@ -43,7 +43,7 @@ TIDE_INLINE TIDE_AVX512 void tide_sums_write(char *row, const char *add, int64_t
         _mm512_mask_cvtepi32_storeu_epi16(row + at, lanes, tide_narrow_16(sum));
 }
 
-/* Of row i of a tile. */
+/* The same for row i of a tile. */
 TIDE_INLINE TIDE_AVX512 void tide_tile_write(const struct tide_tile *t, int64_t i, int64_t j, __mmask16 lanes,
                                              __m512 sum, enum tide_dtype to)
 {

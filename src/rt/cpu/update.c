@@ -55,7 +55,7 @@ void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct 
 
 /* ---- squares */
 
-enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
+enum { STRETCH = 1 << 15, GROUP = 256 }; /* GROUP: ranges that are summed before their sums are added up */
 
 TIDE_INLINE double number_of(const void *x, bool is_half, int64_t i)
 {

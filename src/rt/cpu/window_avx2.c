@@ -41,7 +41,7 @@ static void write_plainly(const struct tide_window_tile *t, const float *sums)
     }
 }
 
-/* cuts: of the last vector only some lanes may be read. */
+/* cuts: only some lanes of the last vector may be read. */
 TIDE_INLINE AVX2 void multiply(const struct tide_window_tile *t, const int vectors, const bool cuts)
 {
     __m256 sums[ROWS][VECTORS];

@@ -6,7 +6,7 @@
 #if defined(__x86_64__)
 
 enum { ROWS = TIDE_WINDOW_ROWS, VECTORS = 3, LANES = TIDE_LANES, COLUMNS = VECTORS * LANES };
-enum { AHEAD = 16 }; /* cells; b comes from the second-level cache */
+enum { AHEAD = 16 }; /* cells; b is in the second-level cache */
 
 TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_window_tile *t, __m512 sums[ROWS][VECTORS],
                                         const int vectors, enum tide_dtype to)
@@ -42,7 +42,7 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
             __builtin_prefetch(t->c + t->c_row[i] + at, 1, 3);
 }
 
-/* What a tile asks for while it multiplies, some at a time. */
+/* What a tile prefetches while it multiplies, some lines at a time. */
 struct asking {
     struct tide_cache_lines lines[2];
     int64_t at_a_time[2];
@@ -70,7 +70,7 @@ TIDE_INLINE void ask_some(struct asking *a)
     row = (__m512)_mm512_set1_epi32((int)a[i][at]);                                                          \
     TIDE_EACH_VECTOR(TIDE_ADD, i, PRODUCT)
 
-/* cuts: of the last vector only some lanes may be read. */
+/* cuts: only some lanes of the last vector may be read. */
 #define WINDOW(name, marks, PRODUCT)                                                                         \
     TIDE_INLINE marks void name(const struct tide_window_tile *t, const int vectors, const bool cuts)        \
     {                                                                                                        \
@@ -114,7 +114,7 @@ TIDE_INLINE void ask_some(struct asking *a)
 WINDOW(window_f32, TIDE_AVX512, F32_PRODUCT)
 WINDOW(window_bf16, TIDE_AVX512_BF16, BF16_PRODUCT)
 
-/* Of the last columns there may be fewer vectors. */
+/* The last columns may need fewer vectors. */
 TIDE_AVX512 void tide_window_avx512(const struct tide_window_tile *t)
 {
     if (t->width > 2 * LANES && !t->is_cut)

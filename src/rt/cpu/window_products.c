@@ -5,33 +5,33 @@
 
 #include <string.h>
 
-/* Boards whose cells share tiles: of each sort there is then a whole number of tiles. */
+/* Boards that share tiles: with this many, each sort of cells fills whole tiles. */
 enum { CHUNK = 8 };
 
-/* Sorts of cells, by their neighbours; and those that are left over. */
+/* Sorts of cells, by which neighbours they lack; MIXED: left-over cells of several sorts. */
 enum { TOP = 1, BOTTOM = 2, LEFT = 4, RIGHT = 8, SORTS = 16, MIXED = SORTS };
 
-/* Tiles that a thread takes at a time, all columns of them: at the most, and so that each takes a few. */
+/* The most tiles that a thread takes at a time, with all columns; and how often each thread takes some. */
 enum { MOST_TILES = 32, TAKES_EACH = 6 };
 
-/* Of the other product: bytes of a and of b that stay in a cache while tiles read them. */
+/* For the other product: bytes of a and b that stay in a cache while tiles read them. */
 enum { BLOCK_BYTES = 384 << 10 };
 
 struct tile {
-    int32_t rows[TIDE_WINDOW_ROWS]; /* from the first of the chunk on */
+    int32_t rows[TIDE_WINDOW_ROWS]; /* counted from the first row of the chunk */
     int32_t count, sort;
 };
 
-/* What of scratch is whose: a share for each thread, tiles of a chunk and of the boards that are left over,
- * b, if it is packed, and room for each thread. */
+/* Scratch holds a share per thread, the tiles of a chunk and of the left-over boards, b if it is packed, and
+ * room for each thread. */
 struct job {
     const struct tide_tile_kind *kind;
     const struct tide_windows *windows;
     const struct tide_operands *operands;
     int64_t words, cells; /* words of a row; cells of a board */
     int64_t panels, threads;
-    int64_t tiles, tiles_left, unit; /* of a chunk; of what is left; that are taken at a time */
-    int64_t block, blocks;           /* of the other product: boards at a time */
+    int64_t tiles, tiles_left, unit; /* of a chunk; of the left-over boards; taken at a time */
+    int64_t block, blocks;           /* for the other product: boards at a time, and how many such blocks */
     bool packs;
     struct tide_share *shares;
     struct tile *list;
@@ -97,7 +97,7 @@ static int sort_of(const struct tide_board *board, int64_t y, int64_t x)
            (x + 1 == board->columns ? RIGHT : 0);
 }
 
-/* Puts a row into a tile that it fills with others of its sort, and that into the list when it is full. */
+/* Puts a row into the open tile of its sort; appends the tile to the list when it is full. */
 static struct tile *put_row(struct tile *open, int sort, int64_t row, int64_t rows, struct tile *end)
 {
     open->sort = sort;
@@ -109,7 +109,7 @@ static struct tile *put_row(struct tile *open, int sort, int64_t row, int64_t ro
     return end + 1;
 }
 
-/* Tiles of so many boards. */
+/* Lists the tiles of that many boards. */
 static void list_tiles(const struct job *job, int64_t boards, struct tile *list)
 {
     const struct tide_board *board = &job->windows->board;
@@ -127,7 +127,7 @@ static void list_tiles(const struct job *job, int64_t boards, struct tile *list)
         *list = open[MIXED];
 }
 
-/* The places that a sort has: of each line of the window those that follow each other. */
+/* The places that exist for a sort: a contiguous range for each line of the window. */
 static int64_t stretches_of(const struct job *job, int sort, struct tide_stretch *ret)
 {
     int64_t count = 0, left = sort & LEFT ? 1 : 0, right = sort & RIGHT ? 2 : 3;
@@ -144,7 +144,7 @@ static const char *row_of(const struct job *job, int64_t row)
     return (const char *)job->operands->a + row * job->words * (int64_t)sizeof(uint32_t);
 }
 
-/* The windows of the tile's rows, with zeros. */
+/* Copies the windows of the tile's rows, with zeros. */
 static void gather(const struct job *job, int64_t first, const struct tile *tile, uint32_t *to)
 {
     size_t bytes = (size_t)job->words * sizeof *to;
@@ -158,7 +158,7 @@ static void gather(const struct job *job, int64_t first, const struct tile *tile
         }
 }
 
-/* What all tiles of a panel have in common. */
+/* Returns what all tiles of a panel have in common. */
 static struct tide_window_tile tile_of(const struct job *job, int64_t panel)
 {
     const struct tide_windows *w = job->windows;
@@ -190,7 +190,7 @@ static int64_t c_row_bytes(const struct job *job)
     return job->windows->n * (int64_t)tide_dtype_bytes(job->windows->to);
 }
 
-/* A tile of a chunk that begins with that row. stretches: the tile's. */
+/* Multiplies a tile of the chunk that begins at row `first`. stretches: memory for the tile's. */
 static void multiply_tile(const struct job *job, int64_t first, const struct tile *of,
                           struct tide_window_tile *tile, struct tide_stretch *stretches, uint32_t *room)
 {
@@ -209,7 +209,7 @@ static void multiply_tile(const struct job *job, int64_t first, const struct til
     job->kind->window(tile);
 }
 
-/* Tiles of all chunks, counted one after another. */
+/* Tiles of all chunks, numbered consecutively. */
 static void multiply_tiles(const struct job *job, int64_t from, int64_t until, uint32_t *room)
 {
     int64_t whole = chunks_of(job) * job->tiles;
@@ -265,7 +265,7 @@ static void multiply_windows(struct job *job)
 
 /* ---- the other product: units are a place and a panel */
 
-/* The cells of so many boards that have a neighbour at that place: of lines, or whole boards. */
+/* Lists the cells of `boards` boards with a neighbour at that place, as ranges: lines, or whole boards. */
 static int64_t list_stretches(const struct job *job, int64_t boards, int place, struct tide_stretch *list,
                               int64_t *ret_cells)
 {
@@ -287,7 +287,7 @@ static int64_t list_stretches(const struct job *job, int64_t boards, int place, 
     return count;
 }
 
-/* What a part of the tiles of a block ask for of the next: of a and of b. */
+/* What a tile of this block prefetches of the next: its share of a and b. */
 static void ask_for_boards(const struct job *job, int64_t first, int64_t part, int64_t parts, int64_t panel,
                            struct tide_window_tile *tile)
 {
