@@ -42,7 +42,7 @@ int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct
 
 /* ---- PEFT's file */
 
-/* Whether a field says anything: PEFT writes all of them, those that are not used as null, false or empty. */
+/* True if a field means anything: PEFT writes all fields, the unused ones as null, false or empty. */
 static bool is_used(const json_t *field)
 {
     return field && !json_is_null(field) && !json_is_false(field) &&
@@ -50,7 +50,7 @@ static bool is_used(const json_t *field)
            !(json_is_array(field) && !json_array_size(field));
 }
 
-/* Adapters that begin as others do are of a model that was changed for them. */
+/* True if the model is unchanged. With other kinds of initialisation, adapters belong to a changed model. */
 static bool leaves_model(const json_t *init)
 {
     static const char *const kinds[] = {"gaussian", "eva", "orthogonal"};
@@ -61,7 +61,7 @@ static bool leaves_model(const json_t *init)
     return !kind;
 }
 
-/* What would compute something else. */
+/* Refuses what would compute something else. */
 static int refuse(const json_t *root, struct tide_err *err)
 {
     static const char *const fields[] = {"use_rslora",   "use_dora",        "alpha_pattern",
@@ -140,7 +140,7 @@ void tide_adapters_write(const struct tide_gpt_config *config, const char *base,
     tide_json_real(&json, "lora_alpha", (double)config->adapter_scale * (double)config->adapter_rank);
     tide_json_real(&json, "lora_dropout", 0);
     tide_json_text(&json, "bias", "none");
-    tide_json_bool(&json, "fan_in_fan_out", true); /* GPT-2's layers lie as (in, out) */
+    tide_json_bool(&json, "fan_in_fan_out", true); /* GPT-2's layers are stored as (in, out) */
     tide_json_bool(&json, "inference_mode", true);
     tide_json_array(&json, "target_modules");
     for (int i = 0; i < LAYERS; i++)

@@ -66,7 +66,7 @@ static bool is_space(unsigned rune)
            rune == 0x205f || rune == 0x3000;
 }
 
-/* Of a word: letters, marks, decimal digits, connectors, letters of numbers, joiners. */
+/* Part of a word: letters, marks, decimal digits, connectors, letter numbers, joiners. */
 static bool is_of_word(unsigned rune)
 {
     switch (utf8proc_category((utf8proc_int32_t)rune)) {
@@ -87,7 +87,7 @@ static bool is_of_word(unsigned rune)
     }
 }
 
-/* The rune that ends at a place, and its length; 0: none. */
+/* Finds the rune that ends at `at` and returns its length; 0: none. */
 static size_t rune_before(const char *text, size_t start, size_t at, unsigned *ret_rune)
 {
     for (size_t len = 1; len <= RUNE_BYTES && len <= at - start; len++)
@@ -132,7 +132,7 @@ static const struct tide_added_token *longest_at(const struct tide_added *a, con
     return NULL;
 }
 
-/* None before a place; where white space before it may be a token's, neither before that. */
+/* No match before a place; if a token may strip white space before it, not before that either. */
 static struct tide_added_match none_before(const struct tide_added *a, const char *text, size_t from,
                                            size_t place)
 {
@@ -142,7 +142,7 @@ static struct tide_added_match none_before(const struct tide_added *a, const cha
 struct tide_added_match tide_added_find(const struct tide_added *a, const char *text, size_t start, size_t at,
                                         size_t len, bool ends)
 {
-    size_t needed = a->longest + RUNE_BYTES; /* to know which is the longest, and what stands behind it */
+    size_t needed = a->longest + RUNE_BYTES; /* to know the longest match and the rune after it */
     for (size_t place = at; place < len && a->count; place++) {
         if (a->first[(uint8_t)text[place]] == a->first[(uint8_t)text[place] + 1])
             continue;

@@ -84,7 +84,7 @@ struct maker {
     bool plays;
 };
 
-/* The whole name of a parameter, of the block at hand or of none. */
+/* Returns the full name of a parameter of the current block, or of none. */
 static const char *named(const struct maker *m, const char *layer, const char *end,
                          char name[static TIDE_TENSOR_NAME])
 {
@@ -123,7 +123,7 @@ static int relu(const struct maker *m, int x)
     return tide_op_relu_sum(m->graph, x, -1);
 }
 
-/* A convolution between channels, 3x3 or 1x1, and its norm. */
+/* A convolution across channels, 3x3 or 1x1, and its norm. */
 static int convolve(const struct maker *m, int x, const char *layer, const char *norm_layer, bool wide,
                     int64_t in, int64_t out)
 {
@@ -265,8 +265,8 @@ int tide_boardnet_build_player(struct tide_graph *graph, const struct tide_board
 
 /* ---- before the first step */
 
-/* Of a matrix: its rows are what adds up, and ReLU takes half of it, but not between 3x3 channel by channel
- * and 1x1. */
+/* For a matrix: each output sums over its rows, and ReLU halves the variance, except between the depthwise
+ * 3x3 and the 1x1 convolution. */
 static float deviation_of(const struct tide_tensor *t)
 {
     bool is_last = strstr(t->name, ".out.");

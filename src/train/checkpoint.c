@@ -24,7 +24,7 @@ void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_C
              (long long)step);
 }
 
-/* The step of a directory with such a name; -1 where it is none. */
+/* Returns the step of a directory with such a name; -1 if it is not one. */
 static int64_t step_of(const char *name, bool hidden)
 {
     char expected[TIDE_CHECKPOINT_NAME];
@@ -86,7 +86,7 @@ int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool olde
     return a.chosen;
 }
 
-/* path/name. -1 where it does not fit. */
+/* Makes path/name. -1 if it does not fit. */
 static int join(const char *path, const char *name, char to[static PATH_MAX], struct tide_err *err)
 {
     size_t len = strlen(path);
@@ -114,10 +114,10 @@ static int take_number(const json_t *object, const char *key, int64_t most, int6
     return 0;
 }
 
-/* Settings go where `state` wants them, if it is of this task. */
+/* Copies the settings to where `state` wants them, if it is of this task. */
 static int take_state(const json_t *root, struct tide_checkpoint_state *state, struct tide_err *err)
 {
-    /* A first edition had one task, and did not say it. */
+    /* Early versions had one task and did not name it. */
     const json_t *named = json_object_get(root, "task");
     const char *task = named ? json_string_value(named) : "lm";
     const struct tide_setting *table = task ? tide_task_settings(task) : NULL;
@@ -174,7 +174,7 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_s
     return status;
 }
 
-/* A regular file of an open directory; nothing that would wait for anybody. */
+/* Opens a regular file of an open directory without ever blocking. */
 static int open_file(int folder, const char *name, struct stat *ret_info, struct tide_err *err)
 {
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -236,7 +236,7 @@ static int verify_part(int folder, const char *name, const struct tide_checkpoin
                : tide_err_set(err, "%s is not what was written: its checksum differs", name);
 }
 
-/* 0: whole; 1: no checkpoint; -1. */
+/* 0: complete; 1: no checkpoint; -1. */
 static int verify(int folder, struct tide_err *err)
 {
     struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];
@@ -262,7 +262,7 @@ static int verify_step(int folder, const char *name, struct tide_err *err)
     return status == 1 ? tide_err_set(err, "it has no state.json") : status;
 }
 
-/* The newest whole one of a run. */
+/* Finds the newest complete one of a run. */
 static int find_in_run(int folder, const char *dir, char to[static PATH_MAX], struct tide_err *err)
 {
     struct tide_err first = {0}, why;
@@ -378,7 +378,7 @@ int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_wr
 
 /* ---- loading */
 
-/* What files of others have beside the parameters. */
+/* True for tensors that other programs' files have besides the parameters. */
 static bool is_beside(const struct tide_graph *graph, const char *name)
 {
     size_t len = strlen(name);
@@ -395,7 +395,7 @@ int tide_checkpoint_tensors(const struct tide_graph *graph)
     return graph->tensor_count * TIDE_STATE_PARTS;
 }
 
-/* Whether a parameter is in a file, of a model with adapters or without. */
+/* True if a parameter belongs in a file, for a model with or without adapters. */
 static bool is_in(const struct tide_graph *graph, const struct tide_tensor *t, enum tide_checkpoint_file file)
 {
     bool adapted = graph->trained < graph->parameters;
@@ -404,7 +404,7 @@ static bool is_in(const struct tide_graph *graph, const struct tide_tensor *t, e
     return file == TIDE_CHECKPOINT_MODEL ? (t->frozen && !t->measured) == adapted : !t->frozen;
 }
 
-/* A part of its state instead of the parameter; false: it has none of that number. */
+/* Turns a parameter's description into that of a part of its state; false: there is no such part. */
 static bool to_state(const struct tide_graph *graph, const struct tide_tensor *t, int part,
                      struct tide_safetensor_source *source, const char **ret_suffix)
 {
@@ -447,14 +447,14 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
     return true;
 }
 
-/* A name as it is in files whose tensors have no prefix. */
+/* Returns a name as in files whose tensors have no prefix. */
 static const char *bare_name(const struct tide_graph *graph, const char *name)
 {
     size_t prefix = graph->prefix ? strlen(graph->prefix) : 0;
     return prefix && !strncmp(name, graph->prefix, prefix) ? name + prefix : name;
 }
 
-/* With the prefix, or without as in others' files. */
+/* With the prefix, or without it as in other programs' files. */
 static const struct tide_safetensor *find_tensor(const struct tide_graph *graph,
                                                  const struct tide_safetensors *file, const char *name)
 {
@@ -493,7 +493,7 @@ int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safet
     return 0;
 }
 
-/* Whether the model or its state has a tensor of that name, with its prefix or without. */
+/* True if the model or its state has a tensor of that name, with or without its prefix. */
 static bool is_known(const struct tide_graph *graph, enum tide_checkpoint_file which, const char *name)
 {
     struct tide_safetensor_source source;
@@ -504,7 +504,7 @@ static bool is_known(const struct tide_graph *graph, enum tide_checkpoint_file w
     return false;
 }
 
-/* Every tensor of the model has its own in the file, and the other way round. */
+/* Checks that the model and the file have the same tensors. */
 static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph,
                       enum tide_checkpoint_file which, struct tide_err *err)
 {
@@ -541,7 +541,7 @@ static int open_and_check(const char *path, enum tide_checkpoint_file which, con
     return wrap(name, err);
 }
 
-/* A few rows at a time go from the file to the device. */
+/* Copies from the file to the device, a few rows at a time. */
 static int read_tensor(const struct tide_graph *graph, const struct tide_safetensors *file,
                        const struct tide_safetensor_source *to, struct tide_machine *machine,
                        struct tide_err *err)

@@ -1,19 +1,19 @@
 /*
  * checkpoint.h - a run on disk: DIR/step-NNNNNNNN/{config.json, vocabulary.json, model.safetensors,
- * optimizer.safetensors, state.json}, and the files of the model's tokenizer where it has one.
+ * optimizer.safetensors, state.json}, and the files of the model's tokenizer if it has one.
  *
  * A checkpoint is written into a directory of another name (.step-NNNNNNNN.partial) and renamed when it is
- * whole and on the disk, so that a kill at any moment leaves either the old ones or also the new one; the
- * next save removes what a kill left. state.json has how the run trains, and length and checksum of every
+ * complete and on disk. So a kill at any moment leaves the old ones, or also the new one; the next save
+ * removes what a kill left. state.json holds the settings of the run, and the length and checksum of every
  * other file. Weights have Hugging Face's names with the prefix "transformer." and load in `transformers`;
- * files from there load here (with or without the prefix, F32, F16 or BF16, mask buffers and a tied head
+ * files from there load here (with or without the prefix, F32, F16 or BF16; mask buffers and a tied head are
  * skipped).
  *
  * For a model with adapters, the adapters are saved instead of the model: adapter_config.json and
- * adapter_model.safetensors, as PEFT has them.
+ * adapter_model.safetensors, in PEFT's format.
  *
- * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, which takes no memory that
- * grows with the model. To go on or to sample: _find -> _read -> (graph, machine) -> _load.
+ * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, whose memory does not grow
+ * with the model. To resume or to sample: _find -> _read -> (graph, machine) -> _load.
  */
 #ifndef TIDE_CHECKPOINT_H
 #define TIDE_CHECKPOINT_H
@@ -22,59 +22,59 @@
 #include "rt/machine.h"
 #include "train/settings.h"
 
-/* All that decides the next step, beside weights, moments and data. */
+/* Everything that decides the next step, besides weights, moments and data. */
 struct tide_checkpoint_state {
-    const char *task;                  /* whose run it is; of reading, whose settings are wanted */
-    int64_t step;                      /* done; 0: a model from elsewhere */
-    bool is_of_task;                   /* of reading: the run is of that task, and settings were filled in */
+    const char *task; /* whose run it is; when reading, whose settings are wanted */
+    int64_t step;     /* steps done; 0: a model from elsewhere */
+    bool is_of_task;  /* when reading: the run is of that task, and settings were filled in */
     struct tide_train_settings *train; /* NULL: not wanted */
-    void *own;                         /* of the task, as its table in settings.h says; NULL: not wanted */
+    void *own; /* the task's own, as its table in settings.h describes; NULL: not wanted */
 };
 
-/* Writes a file of the model or the task (config.json, a tokenizer's ...) and returns whether there is one of
- * that name. file NULL: it is only asked. */
+/* Writes a file of the model or the task (config.json, a tokenizer's ...). Returns true if there is one of
+ * that name. file NULL: only asks. */
 typedef bool tide_checkpoint_writer(void *context, const char *name, struct tide_durable *file);
 
-/* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be
- * written there, before anybody has trained for hours. After it saving touches no page for the first time. */
+/* Makes dir and its parents, removes what a kill left in it, and checks that files can be written there, so
+ * that a run does not fail hours later. Also touches every page that saving needs. */
 int tide_checkpoint_prepare(const char *dir, struct tide_err *err);
 
-/* Writes weights, moments and state; then removes all but the newest `keep` of this step and earlier (those
- * into which somebody has put other files stay). One of the same step is replaced. Disk full, killed, another
- * process saving there: -1 or nothing, what was there stays. */
+/* Writes weights, moments and state; then removes all but the newest `keep` checkpoints up to this step
+ * (those that contain foreign files stay). Replaces one of the same step. If it fails or is killed (disk
+ * full, another process saves there), everything that was there stays. */
 int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
                          struct tide_machine *machine, const struct tide_checkpoint_state *state,
                          tide_checkpoint_writer *write, void *context, struct tide_err *err);
 
-/* Weights alone, in a file that nothing removes: dir/name, or where dir is NULL a file without a name, which
- * is there until *ret_fd is closed (else -1). ret_path: how it is opened. One that is there is replaced. */
+/* Writes the weights alone to a file that nothing removes: dir/name or, if dir is NULL, an unnamed file that
+ * exists until *ret_fd is closed (else -1). ret_path: the path to open it. Replaces an existing file. */
 int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_graph *graph,
                          struct tide_machine *machine, char *ret_path, size_t size, int *ret_fd,
                          struct tide_err *err);
 
-/* The newest whole one in dir, or dir itself where it is a checkpoint or a model of Hugging Face, as a path.
- * Whole: every file has the length and the checksum that state.json gives. 0: found, and where newer ones had
- * to be passed over, err says which was the newest and why (else its text is empty); 1: none; -1: not one of
- * those that are there is whole. */
+/* Finds the newest complete checkpoint in dir, or dir itself if it is a checkpoint or a Hugging Face model.
+ * Complete: every file has the length and the checksum that state.json gives. Returns 0 if found; if newer
+ * ones were skipped, err names the newest and the reason (else its text is empty). 1: there are none; -1:
+ * none of those that exist is complete. */
 int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct tide_err *err);
 
-/* Of a path that _find gave: what its run had, into `state`. */
+/* Reads the settings of a checkpoint that _find returned into `state`. */
 int tide_checkpoint_read(const char *path, struct tide_checkpoint_state *state, struct tide_err *err);
 
-/* Whether a file of a checkpoint is what would be written now. 1: it is, or this is a model from elsewhere;
- * 0: it is not; -1: it cannot be read. */
+/* 1: a file of a checkpoint is what would be written now, or this is a model from elsewhere; 0: it is not;
+ * -1: it cannot be read. */
 int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_writer *write, void *context,
                           struct tide_err *err);
 
-/* Whether its weights match the model: for asking before memory is taken that a lying file names. */
+/* Checks that its weights match the model, before memory is allocated on the word of an untrusted file. */
 int tide_checkpoint_check(const char *path, const struct tide_graph *graph, struct tide_err *err);
 
-/* Into a machine of the same model. optimizer: false for weights alone. A file that does not match the model
- * is refused, by the name of the first tensor that does not, before anything is overwritten. */
+/* Loads into a machine of the same model. optimizer: false loads weights alone. Refuses a file that does not
+ * match the model, with the name of the first wrong tensor, before anything is overwritten. */
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err);
 
-/* The frozen part of a model with adapters, from a model without. */
+/* Loads the frozen part of a model with adapters from a model without. */
 int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                               struct tide_err *err);
 

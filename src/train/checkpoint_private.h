@@ -11,14 +11,13 @@
 enum tide_checkpoint_file {
     TIDE_CHECKPOINT_CONFIG,
     TIDE_CHECKPOINT_VOCABULARY,
-    TIDE_CHECKPOINT_TOKENIZER, /* the first of its files, as tide_tokenizer_names has them: those that are
-                                  there */
+    TIDE_CHECKPOINT_TOKENIZER, /* the first of those that exist, as in tide_tokenizer_names */
     TIDE_CHECKPOINT_MODEL = TIDE_CHECKPOINT_TOKENIZER + TIDE_TOKENIZER_FILES, /* or adapters: */
     TIDE_CHECKPOINT_ADAPTER_CONFIG,
     TIDE_CHECKPOINT_ADAPTERS,
-    TIDE_CHECKPOINT_REPLAY, /* of self-play: what the next games and steps need beside */
+    TIDE_CHECKPOINT_REPLAY, /* of self-play: what else the next games and steps need */
     TIDE_CHECKPOINT_OPTIMIZER,
-    TIDE_CHECKPOINT_PARTS, /* so many have their length and checksum in the next */
+    TIDE_CHECKPOINT_PARTS, /* the number of files whose length and checksum are in state.json */
     TIDE_CHECKPOINT_STATE = TIDE_CHECKPOINT_PARTS,
     TIDE_CHECKPOINT_FILES,
 };
@@ -39,7 +38,7 @@ static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {"config
                                                                          "optimizer.safetensors",
                                                                          "state.json"};
 
-/* Whether a checkpoint can do without it. */
+/* True if a checkpoint may lack this file. */
 static inline bool tide_checkpoint_is_optional(int file)
 {
     return file >= TIDE_CHECKPOINT_VOCABULARY && file < TIDE_CHECKPOINT_OPTIMIZER;
@@ -51,22 +50,22 @@ struct tide_checkpoint_part {
     uint32_t checksum;
 };
 
-/* Any bytes; -1 with a sentence where they are no state. state NULL: it is only checked. */
+/* Parses any bytes; -1 with a sentence if they are not a state. state NULL: only checks. */
 int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_state *state,
                           struct tide_checkpoint_part *ret_parts, struct tide_err *err);
 
 #define TIDE_CHECKPOINT_FORMAT   "tidemark-checkpoint-1"
 #define TIDE_CHECKPOINT_ADAPTING "base_model.model."
 
-/* Tensor number `index` of a file (the model, its adapters, the optimizer's state), as it lies there and in
- * the machine; false: there is none. Numbers go up to tide_checkpoint_tensors(). */
+/* Describes tensor number `index` of a file (the model, its adapters, the optimizer state), as it is in the
+ * file and in the machine; false: there is none. Numbers are below tide_checkpoint_tensors(). */
 int tide_checkpoint_tensors(const struct tide_graph *graph);
 bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine,
                             enum tide_checkpoint_file file, int index,
                             struct tide_safetensor_source *ret_source);
 
-/* The tensor of a file that a model wants, with its prefix or without as in others' files. Borrowed. -1 with
- * a sentence: there is none of that name and shape, or of a type that it can be had in. */
+/* Finds the tensor of a file that a model wants, with or without its prefix. Borrowed. -1 with a sentence:
+ * there is none of that name and shape, or its type cannot be converted. */
 int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safetensors *file,
                          const struct tide_safetensor_source *wanted,
                          const struct tide_safetensor **ret_found, struct tide_err *err);
@@ -76,12 +75,12 @@ enum { TIDE_CHECKPOINT_NAME = 48 };
 /* "step-NNNNNNNN", or hidden ".step-NNNNNNNN.partial". */
 void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_CHECKPOINT_NAME]);
 
-/* Calls visit() with every name in an open directory but "." and "..", until it returns false. Nothing is
- * allocated: opendir() would take more pages than everything else that saving does. 0, or -1 with errno. */
+/* Calls visit() with every name in an open directory but "." and "..", until it returns false. Allocates
+ * nothing: opendir() would touch more pages than all the rest of saving. Returns 0, or -1 with errno. */
 int tide_checkpoint_visit(int folder, bool (*visit)(void *context, const char *name), void *context);
 
-/* Of the checkpoints in an open directory with steps in [first, last], the newest or the oldest; -1: none.
- * ret_count may be NULL: how many there are. */
+/* Returns the newest or the oldest step in [first, last] of the checkpoints in an open directory; -1: none.
+ * ret_count: how many there are; may be NULL. */
 int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool oldest, bool hidden,
                               int *ret_count);
 

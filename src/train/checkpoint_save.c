@@ -14,13 +14,13 @@
 
 struct saving {
     const char *dir;
-    int folder, partial; /* dir, and in it what will be the checkpoint */
+    int folder, partial; /* dir, and in it the future checkpoint */
     const struct tide_graph *graph;
     struct tide_machine *machine;
     const struct tide_checkpoint_state *state;
     tide_checkpoint_writer *write;
     void *context;
-    enum tide_checkpoint_file file; /* that is written */
+    enum tide_checkpoint_file file; /* the one being written */
     struct tide_checkpoint_part parts[TIDE_CHECKPOINT_FILES];
 };
 
@@ -37,7 +37,7 @@ static int sync_folder(int folder)
     return fsync(folder) && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
 }
 
-/* Makes every part of the path that is missing. */
+/* Makes every missing part of the path. */
 static int make_folders(const char *dir)
 {
     char path[PATH_MAX];
@@ -57,8 +57,7 @@ static int make_folders(const char *dir)
     return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
 }
 
-/* Removes a hidden checkpoint: the files that are a checkpoint's, and the directory when nothing else is in
- * it. */
+/* Removes a hidden checkpoint: the files of a checkpoint, and the directory if nothing else is in it. */
 static void remove_hidden(int folder, const char *name)
 {
     int partial = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -70,7 +69,7 @@ static void remove_hidden(int folder, const char *name)
     unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-/* What was left by a kill. */
+/* Removes what a kill left. */
 static void remove_stale(int folder)
 {
     int64_t step = -1;
@@ -103,8 +102,8 @@ static bool is_ours_alone(int folder, const char *name)
     return !status && !others;
 }
 
-/* Hidden before it is removed, so that a kill in between leaves none that is half there. One that cannot be
- * removed is tried again with the next save. */
+/* Hides a checkpoint before it is removed, so that a kill in between leaves no partial one. The next save
+ * tries again to remove what could not be removed. */
 static void remove_old(int folder, int64_t newest, int keep)
 {
     int count;
@@ -122,7 +121,7 @@ static void remove_old(int folder, int64_t newest, int keep)
     }
 }
 
-/* Opens dir, alone in it, with nothing of earlier attempts left. */
+/* Opens dir, locks it, and removes what earlier attempts left. */
 static int enter(const char *dir, int *ret_folder, struct tide_err *err)
 {
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -177,7 +176,7 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_end(&json);
 }
 
-/* A model with adapters is not written again, they are. */
+/* For a model with adapters, writes them instead of the model. */
 static bool is_wanted(const struct saving *s, int part)
 {
     switch (part) {
@@ -229,7 +228,7 @@ static int write_files(struct saving *s, struct tide_err *err)
     return sync_folder(s->partial) ? cannot(s->dir, "the directory", errno, err) : 0;
 }
 
-/* The name is taken in one step. Where one of this step is there already, the two change places. */
+/* Takes the name in one atomic step. An existing checkpoint of this step changes places with the new one. */
 static int take_name(const struct saving *s, const char *hidden, const char *name, struct tide_err *err)
 {
     if (renameat(s->folder, hidden, s->folder, name) &&
@@ -314,8 +313,8 @@ int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_gr
 
 /* ---- beforehand */
 
-/* A small file, in the way in which the large ones will be: what that needs of libraries is then there before
- * the first step. */
+/* Writes a small file in the same way as the large ones, so that what this needs of libraries is in memory
+ * before the first step. */
 static int try_writing(int partial, const char *name)
 {
     struct tide_durable file;

@@ -51,7 +51,7 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
     return 0;
 }
 
-/* What would compute something else than this runtime does. */
+/* Refuses what this runtime would compute differently. */
 static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, struct tide_err *err)
 {
     const char *type = json_string_value(json_object_get(root, "model_type"));
@@ -69,7 +69,7 @@ static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, s
     return 0;
 }
 
-/* The document is given back. */
+/* Frees the document. */
 static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
     struct tide_gpt2_config c;

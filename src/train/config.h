@@ -1,5 +1,5 @@
 /*
- * config.h - what model: a preset or a Hugging Face config.json.
+ * config.h - the model's configuration: a preset or a Hugging Face config.json.
  */
 #ifndef TIDE_CONFIG_H
 #define TIDE_CONFIG_H
@@ -9,20 +9,20 @@
 
 #include <stdio.h>
 
-/* What a config.json of a net for board games has for model_type. */
+/* The model_type in config.json of a net for board games. */
 #define TIDE_BOARDNET_TYPE "tidemark-boardnet"
 
-/* "tiny", "small", "medium", "large", "gpt2". The vocabulary is set by the data except for gpt2. -1: no such
+/* "tiny", "small", "medium", "large", "gpt2". The data set the vocabulary, except for gpt2. -1: no such
  * preset, with the nearest name as a hint. */
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err);
 
-/* A config.json in GPT-2's terms: n_embd, n_head, n_layer, n_inner, n_positions or n_ctx, vocab_size,
- * layer_norm_epsilon, activation_function. What is missing has GPT-2's default; what contradicts itself, is
- * absurd, or asks for something this runtime does not do, is refused with a sentence. */
+/* Reads a config.json in GPT-2's terms: n_embd, n_head, n_layer, n_inner, n_positions or n_ctx, vocab_size,
+ * layer_norm_epsilon, activation_function. Missing fields get GPT-2's defaults. Fields that contradict each
+ * other, are absurd, or ask for what this runtime cannot do, are refused with a sentence. */
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err);
 int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err);
 
-/* The same terms back, so that `transformers` loads what was trained here. */
+/* Writes the same terms, so that `transformers` loads what was trained here. */
 void tide_config_write(const struct tide_gpt_config *config, FILE *out);
 
 /* 0, or -1 with a sentence. */

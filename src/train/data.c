@@ -22,11 +22,11 @@ struct tide_data {
     uint64_t seed;
     int64_t sequence, vocabulary, symbol_count;
     struct tide_tokenizer *tokenizer; /* NULL: none */
-    size_t head, width;               /* of a file: bytes before the tokens, and of each */
-    int64_t count, train_count;       /* tokens in all, and before the part that is held out */
+    size_t head, width;               /* of a file: bytes before the tokens, and per token */
+    int64_t count, train_count;       /* all tokens, and those before the held-out part */
     int fd;                           /* -1: no file */
     size_t file_bytes;
-    uint8_t *row;          /* of a file: one sequence and the token after it, as they lie there */
+    uint8_t *row;          /* of a file: one sequence and the next token, as stored */
     char shown[256];       /* the path, for messages */
     uint8_t symbols[256];  /* text, sums: the byte of each token */
     int16_t token_of[256]; /* -1: does not occur */
@@ -62,7 +62,7 @@ static int open_sums(struct tide_data *d, int64_t vocabulary, struct tide_err *e
     return 0;
 }
 
-/* All of it, or an error: the file may become shorter at any time. */
+/* Reads all of it or fails: the file may become shorter at any time. */
 static int read_at(const struct tide_data *d, void *to, size_t count, size_t at, struct tide_err *err)
 {
     ssize_t got = tide_read_at(d->fd, to, count, at);
@@ -147,7 +147,7 @@ struct tokens_file {
     char room[CHUNK];
 };
 
-/* A file of our own that has no name any more. */
+/* Opens a temporary file and removes its name. */
 static int open_unnamed(struct tide_err *err)
 {
     const char *given = getenv("TMPDIR");
@@ -203,7 +203,7 @@ static int take_tokens(void *context, const int32_t *tokens, size_t count, struc
     return 0;
 }
 
-/* The text becomes a file of its tokens. */
+/* Writes the tokens of the text to a file. */
 static int tokenize(struct tide_data *d, int64_t vocabulary, void (*tell)(double share), struct tide_err *err)
 {
     struct tokens_file f = {.data = d, .tell = tell, .width = vocabulary > UINT16_MAX + 1 ? 4 : 2};
@@ -325,7 +325,7 @@ static bool is_held_out(int a, int b)
     return tide_random_at(0, (uint64_t)a, (uint64_t)b) % 10 == 0;
 }
 
-/* Pair number n of the wanted kind. */
+/* Draws pair number n, held out or not. */
 static void choose_sum(const struct tide_data *d, uint64_t row, uint64_t n, bool held_out, int *ret_a,
                        int *ret_b)
 {
@@ -338,12 +338,12 @@ static void choose_sum(const struct tide_data *d, uint64_t row, uint64_t n, bool
     }
 }
 
-/* Lines until the row is full; only answers are asked for. All lines have one length, so that a place in the
- * sequence means the same in every row: a small model learns what is to be learned, not where it stands. */
+/* Fills a row with lines; only the answers are targets. All lines have the same length, so a position in the
+ * sequence means the same in every row: a small model then learns the sums, not where a line begins. */
 static void fill_sums(const struct tide_data *d, uint64_t row, bool held_out, int32_t *tokens,
                       int32_t *targets)
 {
-    int64_t at = -1; /* the place of the symbol before the first */
+    int64_t at = -1; /* position of the symbol before the first */
     for (uint64_t n = 0; at < d->sequence; n++) {
         char line[32];
         int a, b;
@@ -384,7 +384,7 @@ int tide_data_answer(const char *prompt, char *answer, size_t size)
 
 /* ---- batches */
 
-/* A token of the row that was read last; -1: none that the model knows. */
+/* Returns a token of the row that was read last; -1: one that the model does not know. */
 static int32_t token_in_row(const struct tide_data *d, int64_t at)
 {
     const uint8_t *place = d->row + d->width * (size_t)at;
@@ -401,7 +401,7 @@ static int32_t token_in_row(const struct tide_data *d, int64_t at)
     return token < d->vocabulary ? (int32_t)token : -1;
 }
 
-/* Everything was looked at when the file was opened, and is again: somebody may have written to it since. */
+/* The file was checked when it was opened and is checked again, because it may have been written to since. */
 static int fill_from_file(const struct tide_data *d, uint64_t row, bool held_out, int32_t *tokens,
                           int32_t *targets, struct tide_err *err)
 {

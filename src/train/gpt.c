@@ -11,14 +11,14 @@ struct maker {
     const struct tide_gpt_config *config;
     const char *prefix;              /* of parameters' names */
     int block;                       /* -1: outside */
-    int64_t sequence;                /* rows of one, at most */
-    int lengths, positions;          /* of sequences that may be shorter, and of their rows; -1: none are */
+    int64_t sequence;                /* the most rows of one */
+    int lengths, positions;          /* if sequences may be shorter: inputs; -1: none */
     int caches;                      /* the first of two states per block; -1: none */
-    struct tide_gpt_reading reading; /* of caches */
-    bool fills;                      /* nothing is wanted but the caches */
+    struct tide_gpt_reading reading; /* for caches */
+    bool fills;                      /* only fills the caches */
 };
 
-/* Of a layer, by its end: "weight", "bias". rows 0: a vector. */
+/* A parameter of a layer; end: "weight" or "bias". rows 0: a vector. */
 static int parameter(struct maker *m, const char *layer, const char *end, bool decays, int64_t rows,
                      int64_t columns)
 {
@@ -38,7 +38,7 @@ static int norm(struct maker *m, const char *name, int x)
     return tide_op_norm(m->graph, x, w, b, m->config->epsilon);
 }
 
-/* x A^T B^T, times its scale: what an adapter adds to a layer. Its two matrices train and are f32. */
+/* What an adapter adds to a layer: x A^T B^T times its scale. Its two matrices train and are f32. */
 static int adapter(struct maker *m, const char *name, int x, int64_t in, int64_t out, bool wide)
 {
     struct tide_graph *g = m->graph;
@@ -73,7 +73,7 @@ static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t 
     return is_adapted(m, name) ? tide_op_add(m->graph, y, adapter(m, name, x, in, out, wide)) : y;
 }
 
-/* Attention of the block at hand: over a sequence, or over its part of a cache. */
+/* Attention of the current block: over a sequence, or over its part of a cache. */
 static int attend(struct maker *m, int qkv)
 {
     if (m->caches < 0)
@@ -109,7 +109,7 @@ static int blocks(struct maker *m, int x)
 
 static struct maker maker_of(struct tide_graph *graph, const struct tide_gpt_config *config)
 {
-    /* Of Hugging Face's files: masks, and the head where it is the embedding. */
+    /* In Hugging Face's files: masks, and the head if it is the embedding. */
     static const char *const beside[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight", NULL};
     graph->freezes |= config->adapter_rank > 0;
     graph->prefix = "transformer.";
@@ -128,7 +128,7 @@ static struct tide_head head_with(const struct tide_row_loss *loss)
     return (struct tide_head){.rows = HEAD_ROWS, .tokens = HEAD_TOKENS, .loss = loss, .constants = -1};
 }
 
-/* From tokens of whole sequences to the loss of their targets. */
+/* From the tokens of whole sequences to the loss of their targets. */
 static void read_sequences(struct maker *m, int64_t sequence, const struct tide_head *head,
                            struct tide_gpt *gpt)
 {
@@ -161,7 +161,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
 
 /* ---- a policy */
 
-/* The program at hand reads sequences of a policy, which are as long as they are. */
+/* Makes the current program read sequences of different lengths. */
 static void read_lengths(struct maker *m, const struct tide_gpt_policy *policy)
 {
     m->lengths = policy->lengths;
@@ -169,7 +169,7 @@ static void read_lengths(struct maker *m, const struct tide_gpt_policy *policy)
     tide_graph_lengths(m->graph, policy->lengths, policy->sequences * policy->rows);
 }
 
-/* Where the policy trains adapters, the model without them; else another one, that is streamed. */
+/* If the policy trains adapters: the model without them; else another model, which is streamed. */
 static void add_reference(struct tide_graph *graph, const struct tide_gpt_config *config, double temperature,
                           struct tide_gpt_policy *policy)
 {
@@ -250,7 +250,7 @@ static int cache(struct maker *m, int64_t slots, int64_t window)
     return first;
 }
 
-/* Returns the logits, or where only the cache is wanted what comes of the last block. */
+/* Returns the logits or, if only the cache is wanted, the output of the last block. */
 static int read_rows(struct maker *m, const char *name, int64_t rows, struct tide_gpt_reading *ret_reading)
 {
     struct tide_graph *g = m->graph;

@@ -7,19 +7,19 @@
 #include "rt/machine.h"
 #include "train/policy.h"
 
-/* Linear layers that have an adapter, by what PEFT calls them. */
+/* Linear layers that have an adapter, named as in PEFT. */
 enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
 
 struct tide_gpt_config {
     int64_t vocabulary, positions, channels, heads, blocks, hidden;
     float epsilon;
-    /* Adapters (LoRA): the model is frozen, and to linear layers is added scale * x A^T B^T. */
+    /* Adapters (LoRA): the model is frozen, and scale * x A^T B^T is added to linear layers. */
     int64_t adapter_rank; /* 0: none */
     float adapter_scale;
     unsigned adapters; /* which layers */
 };
 
-/* The model as it trains: programs, tensors that the caller fills, and what it reads. */
+/* The model for training: programs, tensors that the caller fills, and results. */
 struct tide_gpt {
     int train, evaluate; /* programs */
     int tokens, targets; /* (B T) i32 */
@@ -31,24 +31,24 @@ struct tide_gpt {
 int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t batch,
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err);
 
-/* The model as a policy that is trained by rewards (policy.h): a micro-batch of `sequences` sequences, of
- * at most `rows` rows each, which cost as much as they have. */
+/* The model as a policy that learns from rewards (policy.h): a micro-batch has `sequences` sequences of at
+ * most `rows` rows each; only rows that are used cost time. */
 struct tide_gpt_policy {
     int64_t sequences, rows;
-    struct tide_gpt gpt;    /* evaluate, which is called `score`: the same forward pass */
+    struct tide_gpt gpt;    /* evaluate is named `score`: the same forward pass */
     int lengths, positions; /* (sequences), (sequences rows) i32 */
     int inputs[TIDE_POLICY_INPUTS], constants;
     int log_probabilities; /* a result of both programs: (sequences rows) f32 */
-    int reference;         /* a program: likewise by the reference. -1: beta is 0 */
+    int reference;         /* a program that does the same with the reference; -1: beta is 0 */
     int reference_log;     /* its result */
 };
 
-/* Before the names of parameters of a reference that is a model of its own. */
+/* Prefix of parameter names of a reference that is a separate model. */
 #define TIDE_GPT_REFERENCE "reference."
 
-/* Of the rule, temperature and beta count. The reference is the model without its adapters; of a model that
- * has none, another of the same shape, whose parameters are streamed: tide_machine_source() says from where,
- * as from the file that the policy began with (streamed.h). */
+/* Uses the rule's temperature and beta. The reference is the model without its adapters. If there are none,
+ * it is another model of the same shape with streamed parameters: set their source with
+ * tide_machine_source(), for instance the file that the policy started from (streamed.h). */
 int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t sequences,
                           int64_t rows, const struct tide_policy_rule *rule,
                           struct tide_gpt_policy *ret_policy, struct tide_err *err);
@@ -57,18 +57,18 @@ int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config
 struct tide_policy_batch tide_gpt_policy_batch(const struct tide_gpt_policy *policy,
                                                struct tide_machine *machine);
 
-/* The same model over a KV cache: a program that reads prompts, `rows` rows at a time and ends with the cache
- * filled, and one that reads a row for each slot and gives their logits. */
+/* The same model over a KV cache: a program that reads prompts, `rows` rows at a time, and fills the cache;
+ * and one that reads a row for each slot and gives their logits. */
 struct tide_gpt_decoder {
     int64_t slots, window, rows;
     struct tide_gpt_reading {
-        int program, tokens, slots, positions; /* (rows) i32 each; a row of slot -1 is left out */
-    } prompt, next;                            /* next: of as many rows as there are slots */
+        int program, tokens, slots, positions; /* (rows) i32 each; a row with slot -1 is skipped */
+    } prompt, next;                            /* next: one row per slot */
     int logits;                                /* of next: (slots, vocabulary) f32 */
-    int caches, cache_count; /* the first of the states, which follow each other: (slots, window, C) each */
+    int caches, cache_count; /* the first of the consecutive states: (slots, window, C) each */
 };
 
-/* Each slot has `window` places: at most the model's positions. */
+/* Each slot has `window` positions: at most the model's. */
 int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,
                            int64_t window, struct tide_gpt_decoder *ret_decoder, struct tide_err *err);
 

@@ -22,7 +22,7 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
 }
 
-/* Fewer sequences a pass, as many in each. */
+/* Reduces the sequences per pass. */
 static bool fit(struct tide_task *task, const struct tide_trainer *trainer)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
@@ -58,7 +58,7 @@ static size_t longest_text(const struct tide_grpo *g)
     return longest;
 }
 
-/* All that steps need beside the arena. Pages are touched now. */
+/* Allocates all that steps need besides the arena, and touches its pages. */
 static int take_room(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
@@ -98,7 +98,7 @@ static int refuse_later_reference(const char *resumed, struct tide_err *err)
                          TIDE_SHOWN(resumed, 256));
 }
 
-/* A file that the run wrote lies beside its checkpoints, wherever they were moved to. */
+/* A file that the run wrote is next to its checkpoints, wherever they were moved to. */
 static void find_beside(char path[static TIDE_SETTING_PATH_BYTES], const char *resumed)
 {
     char place[TIDE_LANGUAGE_PATH + 32], found[TIDE_SETTING_PATH_BYTES];
@@ -110,7 +110,7 @@ static void find_beside(char path[static TIDE_SETTING_PATH_BYTES], const char *r
         strcpy(path, found);
 }
 
-/* The weights that the run begins with, as a file: that of the model, or one that is written now. */
+/* Sets the file with the weights that the run begins with: the model's own, or one that is written now. */
 static int keep_reference(struct tide_grpo *g, const struct tide_trainer *trainer, struct tide_err *err)
 {
     char *path = g->options.settings.reference;
@@ -188,7 +188,7 @@ static void free_grpo(struct tide_task *task)
 
 /* ---- a step */
 
-/* The prompts of a step as tokens. */
+/* Reads the prompts of a step as tokens. */
 static int read_prompts(struct tide_grpo *g, int64_t step, struct tide_err *err)
 {
     int64_t prompts = g->options.settings.prompts;
@@ -213,7 +213,7 @@ static int roll_out(struct tide_grpo *g, const struct tide_rollout_request *requ
     return more;
 }
 
-/* Completions, from where they are read as text and as sequences of the update. */
+/* Copies completions from the rollout to the sequences of the update. */
 static void take_sequences(struct tide_grpo *g)
 {
     int64_t length = g->task.sequence + 1, new_tokens = g->rule.new_tokens;
@@ -238,7 +238,7 @@ static void take_sequences(struct tide_grpo *g)
     g->numbers[ENDED].value = (double)ended / (double)g->sequences;
 }
 
-/* The text of a completion, without the token that ended it, at the end of `text`. Returns its end. */
+/* Appends the text of a completion, without its end token, to `text` at `at`. Returns where it ends. */
 static size_t put_text(struct tide_grpo *g, int64_t sequence, size_t at,
                        struct tide_completion_text *ret_text)
 {
@@ -279,7 +279,7 @@ static int ask(struct tide_grpo *g, int64_t step, struct tide_err *err)
     return 0;
 }
 
-/* Sequences of a micro-batch. */
+/* Returns the number of sequences in a micro-batch. */
 static int64_t count_of(const struct tide_grpo *g, int64_t micro_batch)
 {
     int64_t left = g->sequences - micro_batch * g->task.batch;
@@ -379,7 +379,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
                                            .end = g->end,
                                            .rule = g->sampling,
                                            .step = (uint64_t)number};
-    rule->step.beta2 = 0.999F; /* as TRL has it */
+    rule->step.beta2 = 0.999F; /* as in TRL */
     tide_phase_begin("rollout");
     int bad = read_prompts(g, number, err) || roll_out(g, &request, err);
     tide_phase_end("rollout");
@@ -406,7 +406,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
 
 /* ---- between steps */
 
-/* Of sums: the share of held-out ones that are answered exactly, greedily. */
+/* For sums: the share of held-out questions that greedy decoding answers exactly. */
 static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
@@ -422,7 +422,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
                                            .rule = {.top_p = 1}};
     for (int64_t first = 0; first < questions; first += prompts) {
         char question[TIDE_GRPO_QUESTION + 1];
-        if (hurries && hurries()) /* what was known before stays */
+        if (hurries && hurries()) /* earlier results stay */
             return 0;
         request.prompt_count = questions - first < prompts ? questions - first : prompts;
         for (int64_t i = 0; i < request.prompt_count; i++) {
@@ -444,7 +444,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     return 0;
 }
 
-/* The first completion of the step that was made last. */
+/* The first completion of the last step. */
 static int sample(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err)
 {

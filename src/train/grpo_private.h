@@ -38,18 +38,18 @@ struct tide_grpo {
     struct tide_language language;
     struct tide_policy_rule rule;
     struct tide_sample_rule sampling;
-    bool chose_micro_batch; /* nobody gave it */
+    bool chose_micro_batch; /* it was not given */
     int32_t end;            /* -1: none */
-    struct tide_data *sums; /* NULL: prompts are a file's */
+    struct tide_data *sums; /* NULL: prompts come from a file */
     struct tide_prompts *prompts;
-    struct tide_rewarder *rewarder; /* NULL: of sums */
-    struct tide_streamed *streamed; /* NULL: there is no reference, or it is the model without adapters */
-    int reference_fd;               /* of one without a name; -1: none */
-    int64_t sequences, prompt_most; /* of a step; tokens of the longest prompt */
+    struct tide_rewarder *rewarder; /* NULL: rewards of sums */
+    struct tide_streamed *streamed; /* NULL: no reference, or it is the model without adapters */
+    int reference_fd;               /* of an unnamed file; -1: none */
+    int64_t sequences, prompt_most; /* per step; tokens of the longest prompt */
     struct tide_gpt_policy policy;
     struct tide_gpt_decoder decoder;
     struct tide_rollout *rollout;
-    /* Of a step. */
+    /* Of the current step. */
     struct tide_rollout_prompt *asked;  /* prompts */
     struct tide_policy_sequence *made;  /* sequences */
     struct tide_completion_text *texts; /* of a group */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { SUMS_PROMPTS = 64, SUMS_NEW_TOKENS = 4, SUMS_SEQUENCE = 20, USUAL_NEW_TOKENS = 256 };
-enum { MICRO_BATCH_TOKENS = 1536 }; /* of a pass, where nothing was said */
+enum { MICRO_BATCH_TOKENS = 1536 }; /* per pass, by default */
 
 #define OF(field) offsetof(struct tide_grpo_settings, field)
 
@@ -33,7 +33,7 @@ const struct tide_setting tide_grpo_settings[] = {
     {0},
 };
 
-/* What the model is from: what is resumed, or the model to begin with. */
+/* Finds where the model comes from: what is resumed, or the model to begin with. */
 static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, struct tide_err *err)
 {
     const char *model = g->options.model;
@@ -50,7 +50,7 @@ static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, 
     return status;
 }
 
-/* The model's own; of a new model the tokenizer's, or that of sums. */
+/* Opens the model's own vocabulary; for a new model, the tokenizer's or that of sums. */
 static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed, struct tide_err *err)
 {
     const struct tide_grpo_options *o = &g->options;
@@ -77,7 +77,7 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
     return 0;
 }
 
-/* Sums need a model whose symbols are theirs. */
+/* Checks that the model knows all symbols of sums. */
 static int check_sums(const struct tide_grpo *g, struct tide_err *err)
 {
     char prompt[TIDE_GRPO_QUESTION + 1];
@@ -110,7 +110,7 @@ static int settle_end(struct tide_grpo *g, struct tide_err *err)
     return 0;
 }
 
-/* The longest prompt in tokens; each is looked at. */
+/* Checks each prompt and finds the longest, in tokens. */
 static int measure_prompts(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_vocabulary *v = g->language.vocabulary;
@@ -207,7 +207,7 @@ static int settle_rule(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
     return tide_policy_rule_check(&g->rule, err) || tide_sample_rule_check(&g->sampling, err) ? -1 : 0;
 }
 
-/* How sequences are divided, which are as long as the longest may become. */
+/* Decides how sequences are divided; each counts with the longest length that it may reach. */
 static void settle_sizes(struct tide_grpo *g)
 {
     struct tide_grpo_settings *s = &g->options.settings;

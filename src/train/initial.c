@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sum of four uniform numbers, of mean 0 and deviation 1: near normal, never beyond 3.5. */
+/* The sum of four uniform numbers, with mean 0 and deviation 1: near normal, never beyond 3.5. */
 static float near_normal(uint64_t bits)
 {
     int32_t sum = (int32_t)(bits & 0xffff) + (int32_t)(bits >> 16 & 0xffff) + (int32_t)(bits >> 32 & 0xffff) +
@@ -15,9 +15,9 @@ static float near_normal(uint64_t bits)
     return (float)(sum - 2 * 0xffff) * (1.7320508F / 65536.0F);
 }
 
-enum { WINDOW = 1 << 20 }; /* bytes of the host that numbers are made in */
+enum { WINDOW = 1 << 20 }; /* bytes of host memory for making numbers */
 
-/* Of a tensor: either numbers near normal, or one number. */
+/* How to fill a tensor: with near-normal numbers, or with one number. */
 struct filling {
     char *window;
     int64_t first, columns; /* the first row in the window */
@@ -34,7 +34,7 @@ static float number_of(const struct filling *f, int64_t index)
                : f->value;
 }
 
-/* A block at a time, since that is what shares a scale. */
+/* Fills one block at a time, because a block shares a scale. */
 static void fill_row(const struct filling *f, int64_t row)
 {
     char *to = f->window + (size_t)(row - f->first) * tide_row_bytes(f->dtype, f->columns);
@@ -60,7 +60,7 @@ static void fill_rows(void *context, int64_t first, int64_t last)
         fill_row(f, f->first + i);
 }
 
-/* Rows at a time, as many as the window holds. */
+/* Fills as many rows at a time as the window holds. */
 static int fill(const struct tide_tensor *t, struct tide_machine *machine, struct filling *f,
                 struct tide_err *err)
 {
@@ -98,7 +98,7 @@ int tide_initial_fill(const struct tide_graph *graph, struct tide_machine *machi
     return fill(t, machine, &f, err);
 }
 
-/* Of a tensor of GPT-2. */
+/* Fills a tensor of GPT-2. */
 static int make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed,
                     struct tide_err *err)
 {
@@ -106,9 +106,9 @@ static int make_one(const struct tide_graph *graph, struct tide_machine *machine
     float deviation = 0, value = 0;
     if (t->rank < 2) /* a bias or the scale of a norm */
         value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
-    else if (ends_with(t->name, ".lora_A.weight")) /* as much as PEFT's uniform numbers: sqrt(1 / (3 in)) */
+    else if (ends_with(t->name, ".lora_A.weight")) /* variance of PEFT's uniform numbers: 1 / (3 in) */
         deviation = sqrtf(1.0F / (3.0F * (float)t->dims[1]));
-    else if (!ends_with(t->name, ".lora_B.weight")) /* an adapter begins with nothing to add */
+    else if (!ends_with(t->name, ".lora_B.weight")) /* an adapter starts by adding nothing */
         deviation = 0.02F;
     if (ends_with(t->name, "c_proj.weight"))
         deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);

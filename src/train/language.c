@@ -59,7 +59,7 @@ static int settle_shape(struct tide_language *l, const struct tide_language_opti
                   : tide_config_preset(o->preset ? o->preset : "tiny", &asked, err))
         return -1;
     if (l->from[0]) {
-        asked.vocabulary = l->config.vocabulary; /* a preset leaves it to the data */
+        asked.vocabulary = l->config.vocabulary; /* for a preset the data set it */
         asked.epsilon = l->config.epsilon;
         if (memcmp(&asked, &l->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
             return tide_err_set(err, "--%s names a different model from the one of the resumed run",
@@ -79,7 +79,7 @@ static int compare_adapters(const struct tide_gpt_config *has, const struct tide
     return tide_err_set(err, "the resumed run has other adapters: leave --adapt out");
 }
 
-/* New adapters on what it is from, or on first weights; or those that it has. */
+/* Adds new adapters to the model or to new weights, or keeps those that it has. */
 static int settle_adapters(struct tide_language *l, const struct tide_language_options *o,
                            struct tide_err *err)
 {
@@ -92,7 +92,7 @@ static int settle_adapters(struct tide_language *l, const struct tide_language_o
         return compare_adapters(&l->config, &asked, err);
     if (l->config.adapter_rank)
         return tide_err_set(err, "the resumed run has adapters: leave --adapt out");
-    if (o->goes_on) { /* the state of its optimizer is that of the whole model */
+    if (o->goes_on) { /* its optimizer state is that of the whole model */
         tide_err_set(err, "the resumed run trains the whole model: --adapt cannot be added");
         return tide_err_hint(err, "begin a new run with its model: --model %s --out DIR --adapt %s",
                              TIDE_SHOWN(l->from, 256), TIDE_SHOWN(o->adapt, 64));

@@ -11,7 +11,7 @@
 
 enum { PROMPT = 8, SAMPLE = 64, EVALUATION_BATCHES = 8, SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
 enum { USUAL_SEQUENCE = 64, USUAL_BATCH = 16 };
-/* Two lines: what is learned of a sum is learned for each place in the sequence where one may stand. */
+/* Two lines: a model learns sums separately for each position in the sequence where a line may begin. */
 enum { SUMS_SEQUENCE = 20, SUMS_BATCH = 48 };
 
 #define OF(field) offsetof(struct tide_lm_settings, field)
@@ -166,7 +166,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
     return 0;
 }
 
-/* The same batches every time; and what it learns from sums can be checked: it is asked some. */
+/* Uses the same batches every time. A model that learns sums is also asked some questions. */
 static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err)
 {
     struct lm *lm = (struct lm *)task;
@@ -188,7 +188,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     return 0;
 }
 
-/* The beginning of something held out, and how the model goes on from it. */
+/* The beginning of some held-out text, and how the model continues it. */
 static int sample(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err)
 {

@@ -8,7 +8,7 @@
 #include "train/language.h"
 #include "train/task.h"
 
-/* What was not given is TIDE_NOT_GIVEN. */
+/* Settings that were not given are TIDE_NOT_GIVEN. */
 struct tide_lm_settings {
     int64_t batch, sequence, accumulate;
 };
@@ -18,13 +18,13 @@ extern const struct tide_setting tide_lm_settings[];
 struct tide_lm_options {
     struct tide_lm_settings settings;
     struct tide_language_options model;
-    const char *data;      /* NULL: sums */
-    const char *tokenizer; /* of new models and of those that have none: a directory, or a tokenizer.json */
+    const char *data;           /* NULL: sums */
+    const char *tokenizer;      /* for models without one: a directory, or a tokenizer.json */
     void (*tell)(double share); /* how much of a text is read; may be NULL */
     bool samples;               /* it will be asked for samples */
 };
 
-/* NULL: no memory. The task is freed by the trainer that gets it. */
+/* NULL: out of memory. The trainer that gets the task frees it. */
 struct tide_task *tide_lm_new(const struct tide_lm_options *options);
 
 #endif

@@ -31,7 +31,7 @@ static void look(void *context, int64_t first, int64_t last)
                              l->planes + (size_t)i * (size_t)l->game->cells * TIDE_PLANES);
 }
 
-/* Rows that nobody asked for are what they were: their numbers are not read. */
+/* Unused rows keep their old contents; their results are not read. */
 static int evaluate(void *context, const struct tide_position *positions, int count, float *logits,
                     float *values)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNES = 324, MOST_MERGES = 1 << 24 }; /* runes: bytes are written as those below this number */
+enum { RUNES = 324, MOST_MERGES = 1 << 24 }; /* RUNES: files write bytes as runes below this number */
 
 struct token {
     size_t at;
@@ -20,7 +20,7 @@ struct tide_pairs {
     struct token *token;
     char *bytes; /* of all tokens */
     size_t used, room;
-    int32_t byte_token[256]; /* the token of each byte; -1: none */
+    int32_t byte_token[256]; /* -1: none */
     uint64_t merges;
     struct tide_map by_text;
     struct tide_map by_pair; /* left << 32 | right -> rank << 32 | joined */
@@ -42,8 +42,8 @@ static void know_runes(int16_t byte_of[static RUNES])
         byte_of[is_itself(byte) ? byte : next++] = (int16_t)byte;
 }
 
-/* The bytes that a text of the files stands for, in `out`, which has room for len; one with other characters
- * stands for itself, and is not what a piece of text becomes: false. */
+/* Writes the bytes that a text of the files stands for to `out`, which has room for len. Returns false for a
+ * text with other characters: it stands for itself, and no piece of text becomes it. */
 static bool to_bytes(const int16_t *byte_of, const char *text, size_t len, char *out, size_t *ret_len)
 {
     size_t made = 0;
@@ -131,7 +131,7 @@ int tide_pairs_add_merge(struct tide_pairs *p, const char *left, size_t left_len
         return tide_err_set(err, "the merges have a pair that is too long");
     bool is_text = to_bytes(p->byte_of, left, left_len, both, &first);
     is_text &= to_bytes(p->byte_of, right, right_len, both + first, &second);
-    if (!is_text) { /* of characters that stand for no byte: no text has it */
+    if (!is_text) { /* has characters that stand for no byte: never found in a text */
         p->merges++;
         return 0;
     }
@@ -166,21 +166,21 @@ int32_t tide_pairs_token(const struct tide_pairs *p, const char *text, size_t le
 
 /* ---- joining */
 
-/* Part of a piece; those that were joined into the one before them are skipped by its `after`. */
+/* A symbol of a piece. One that was joined into its predecessor is skipped by that one's `after`. */
 struct symbol {
     int32_t token, before, after; /* token -1: joined; before, after -1: none */
 };
 
-/* Two neighbours that can be joined. The lower comes first: by rank, then by place. */
+/* Two neighbours that can be joined. The lower order comes first: by rank, then by place. */
 struct pair {
-    uint64_t order; /* rank << 32 | place of the left one */
+    uint64_t order; /* rank << 32 | place of the left symbol */
     int32_t joined;
 };
 
-/* A text that has few pieces is cut sooner than a cache of 3 MB is there. */
+/* For a text of few pieces, setting up a cache of 3 MB would take longer than it saves. */
 enum { CACHED = 1 << 15, CACHED_BYTES = 26, CACHED_TOKENS = 16, FEW_PIECES = 1000 };
 
-/* A piece that was joined. */
+/* A piece with its tokens. */
 struct cached {
     uint8_t len, count; /* 0: none */
     char text[CACHED_BYTES];
@@ -191,11 +191,11 @@ struct tide_pairs_encoder {
     const struct tide_pairs *pairs;
     size_t room; /* symbols */
     struct symbol *symbols;
-    struct pair *heap; /* three for each symbol: its own, and two for each join */
+    struct pair *heap; /* three per symbol: its own, and two for each join */
     size_t heap_count;
     int32_t *tokens;
     size_t pieces;
-    struct cached *cache; /* NULL: of few pieces */
+    struct cached *cache; /* NULL: few pieces so far */
 };
 
 struct tide_pairs_encoder *tide_pairs_encoder_new(const struct tide_pairs *pairs)
@@ -234,7 +234,7 @@ static int make_room(struct tide_pairs_encoder *e, size_t len, struct tide_err *
     return 0;
 }
 
-/* Puts the pair that begins at a symbol on the heap, if it can be joined. */
+/* Pushes the pair that begins at a symbol on the heap, if it can be joined. */
 static void offer(struct tide_pairs_encoder *e, int32_t at)
 {
     uint64_t found;
@@ -264,7 +264,7 @@ static struct pair take_first(struct tide_pairs_encoder *e)
     return first;
 }
 
-/* Whether a pair of the heap is still what stands there. */
+/* True if a pair of the heap is still current. */
 static bool stands(const struct tide_pairs_encoder *e, struct pair pair)
 {
     uint64_t found;

@@ -43,7 +43,7 @@ struct spread {
     double mean, deviation;
 };
 
-/* Differences are taken from the first, so that of equal numbers the deviation is exactly 0. */
+/* Takes differences from the first number, so that equal numbers have a deviation of exactly 0. */
 static struct spread spread_of(const double *x, int64_t count)
 {
     double sum = 0, squares = 0;
@@ -122,7 +122,7 @@ enum { LOW, HIGH, BETA, PLAIN_KL, ON_POLICY }; /* constants */
 
 struct row {
     float ratio, kl, kl_slope;
-    bool is_low, is_high; /* clipped: the ratio no longer matters */
+    bool is_low, is_high; /* clipped: the ratio has no effect */
 };
 
 static struct row row_of(float log_probability, const float *inputs, const float *constants)
@@ -171,7 +171,7 @@ static void fill_sequence(const struct tide_policy_batch *b, int64_t first,
     TIDE_CHECK(s->prompt, >=, 1);
     TIDE_CHECK(rows_of(s), <=, b->rows);
     for (int64_t i = 0; i < rows_of(s); i++) {
-        int64_t made = i + 1 - s->prompt; /* the completion's token that comes after this row's */
+        int64_t made = i + 1 - s->prompt; /* index of the completion's token after this row's */
         b->tokens[first + i] = s->tokens[i];
         b->positions[first + i] = (int32_t)i;
         if (made < 0 || made >= s->completion)

@@ -31,7 +31,7 @@ struct tide_prompts {
     int64_t count;
     size_t room; /* entries */
     size_t line_room;
-    char *line, *text; /* of the prompt that was read last: line_room bytes each */
+    char *line, *text; /* of the last prompt read: line_room bytes each */
     char shown[256];   /* the path, for messages */
 };
 
@@ -61,8 +61,8 @@ static size_t put_rune(unsigned rune, char *out)
     return (size_t)more + 1;
 }
 
-/* What an escape of a string stands for, in `out`; how long the escape is. It takes at most as many bytes as
- * the escape has. 0: the text ends in it. */
+/* Writes what an escape in a string stands for to `out`, never more bytes than the escape has. Returns the
+ * length of the escape; 0: the text ends in it. */
 static size_t take_escape(const char *text, size_t len, char *out, size_t *ret_len)
 {
     static const char letters[] = "bfnrt", meanings[] = "\b\f\n\r\t";
@@ -83,8 +83,8 @@ static size_t take_escape(const char *text, size_t len, char *out, size_t *ret_l
     return pair ? 12 : 6;
 }
 
-/* The string whose opening quote is at *at: its text in `out`, which has room for len bytes, *at past its
- * end. False: the line ends in it. */
+/* Reads the string whose opening quote is at *at: its text goes to `out`, which has room for len bytes, and
+ * *at moves past its end. False: the line ends in it. */
 static bool take_string(const char *line, size_t len, size_t *at, char *out, size_t *ret_len)
 {
     size_t made = 0;
@@ -106,12 +106,12 @@ static bool take_string(const char *line, size_t len, size_t *at, char *out, siz
     return false;
 }
 
-/* The text of `prompt` in a line that is valid JSON, in `out`, which has room for it and its NUL. jansson
- * would allocate; what it has said yes to needs no more than this. False: there is none. */
+/* Finds the text of `prompt` in a line of valid JSON; `out` has room for it and its NUL. jansson would
+ * allocate; a line that it accepted before needs no more than this. False: there is none. */
 static bool find_prompt(const char *line, size_t len, char *out, size_t *ret_len)
 {
     int depth = 0;
-    bool is_key = false, wanted = false; /* whether the next string is a key of the object; and the text */
+    bool is_key = false, wanted = false; /* the next string is a key of the object; is the text */
     for (size_t at = 0, made; at < len;) {
         char c = line[at];
         if (c != '"') {
@@ -132,8 +132,8 @@ static bool find_prompt(const char *line, size_t len, char *out, size_t *ret_len
     return false;
 }
 
-/* The inside of the object that the line is. Some readers take a carriage return for the end of a line; in
- * valid JSON it is a space. */
+/* Finds the inside of the line's object. Some readers take a carriage return for the end of a line; in valid
+ * JSON it is white space, so it becomes a space. */
 static void find_fields(char *line, size_t len, struct tide_prompt *prompt)
 {
     for (char *at = line; (at = memchr(at, '\r', len - (size_t)(at - line)));)
@@ -168,14 +168,14 @@ static int refuse_json(const json_error_t *why, struct tide_err *err)
     return tide_err_hint(err, "each line is an object like {\"prompt\": \"07+85=\"}");
 }
 
-/* Whether a line is a prompt. */
+/* Checks that a line is a prompt. */
 static int look_at(const char *line, size_t len, struct tide_err *err)
 {
     json_error_t why;
     for (size_t at = 0, step; at < len; at += step)
         if (!(step = tide_text_rune(line + at, len - at, NULL)))
             return tide_err_set(err, "it is not UTF-8: byte %zu of the line", at + 1);
-    /* Whole numbers are the reward command's to read: as reals none of them is too large for us. */
+    /* Whole numbers are for the reward command to read; as reals, none is too large for us. */
     json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
     const json_t *prompt = json_object_get(root, "prompt");
     int status = 0;
@@ -203,11 +203,11 @@ static int add_entry(struct tide_prompts *p, const struct entry *entry, struct t
     return 0;
 }
 
-/* A line that is complete, at `at` of the file. */
+/* Takes a complete line that begins at `at` in the file. */
 static int take_line(struct tide_prompts *p, const struct tide_buf *line, uint64_t at, int64_t number,
                      struct tide_err *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* what some editors begin a file with */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, written by some editors */
     const char *text = tide_buf_view(line);
     size_t len = line->len, skipped = number == 1 && !strncmp(text, mark, 3) ? 3 : 0;
     text += skipped;
@@ -226,7 +226,7 @@ static int take_line(struct tide_prompts *p, const struct tide_buf *line, uint64
     return 0;
 }
 
-/* How many bytes: all, unless it ends before. -1 with a sentence. */
+/* Returns how many bytes were read: all, unless the file ends before. -1 with a sentence. */
 static ssize_t read_at(const struct tide_prompts *p, char *to, size_t count, uint64_t at,
                        struct tide_err *err)
 {
@@ -289,7 +289,7 @@ static struct tide_prompts *prompts_new(struct tide_err *err)
     return p;
 }
 
-/* Room for the line and the text that were read last; then they are the caller's. */
+/* Allocates memory for the last line and text, and hands the prompts to the caller. */
 static int finish(struct tide_prompts *p, struct tide_prompts **ret_prompts, struct tide_err *err)
 {
     p->line = malloc(p->line_room);
@@ -382,8 +382,8 @@ static int read_entry(struct tide_prompts *p, const struct entry *e, struct tide
     return 0;
 }
 
-/* Where in the file the prompt of a place in an epoch is: halves of the place are mixed into each other, and
- * what falls beyond the last prompt is mixed again until it does not, so that each comes once. */
+/* Returns the index in the file of the prompt at a place in an epoch: a Feistel network mixes the halves of
+ * the place, again while the result is beyond the last prompt, so that each prompt comes once. */
 static int64_t shuffled(const struct tide_prompts *p, uint64_t epoch, uint64_t place)
 {
     enum { ROUNDS = 6 };

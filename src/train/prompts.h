@@ -1,18 +1,16 @@
 /*
- * prompts.h - what a model is asked: lines of JSON in a file, or sums.
+ * prompts.h - the prompts for a model: lines of JSON in a file, or sums.
  *
- * Each line is an object with a text `prompt` and any other fields, which are passed on to the reward
- * command. Empty lines are passed over. Every line is looked at when the file is opened; a fault is a
- * sentence with the number of its line.
+ * Each line is an object with a string `prompt` and any other fields, which are passed on to the reward
+ * command. Empty lines are skipped. Every line is checked when the file is opened; an error names its line.
  *
- * Kept in memory: 24 bytes for each line and room for the longest one. A line is read when it is asked for,
- * and its checksum compared: a file that was truncated or changed is an error, never another question. After
- * _open nothing is allocated.
+ * Memory: 24 bytes per line and room for the longest one. A line is read on demand and its checksum compared:
+ * a file that was truncated or changed is an error, never another question. After _open nothing is allocated.
  *
- * The order is a function of the seed: every prompt once an epoch, in a new order each, so that a run that is
- * resumed sees what it would have seen.
+ * The order is a function of the seed: every prompt once per epoch, in a new order each time, so that a
+ * resumed run sees what it would have seen.
  *
- * tide_prompts_open or _sums -> _read of any number, in any order -> _free. One thread at a time.
+ * tide_prompts_open or _sums -> _read of any number, in any order -> _free. Not thread-safe.
  */
 #ifndef TIDE_PROMPTS_H
 #define TIDE_PROMPTS_H
@@ -29,30 +27,30 @@ struct tide_prompts;
 
 /* Borrowed from the prompts until the next one is read. */
 struct tide_prompt {
-    const char *text; /* what the model reads: UTF-8, at least a byte, and a NUL after it */
+    const char *text; /* what the model reads: UTF-8, at least one byte, NUL-terminated */
     size_t len;
-    const char *fields; /* the inside of the line's object, as it stands there: "prompt":"07+85=","n":2 */
+    const char *fields; /* the inside of the line's object, verbatim: "prompt":"07+85=","n":2 */
     size_t fields_len;
-    int64_t line; /* in the file, from 1; 0: there is none */
+    int64_t line; /* in the file, from 1; 0: none */
 };
 
 /* Caller frees. */
 int tide_prompts_open(const char *path, uint64_t seed, struct tide_prompts **ret_prompts,
                       struct tide_err *err);
 
-/* The sums of data that are sums, those that are not held out. The data must outlive them. */
+/* The sums of `sums` that are not held out. The data must outlive them. */
 int tide_prompts_sums(const struct tide_data *sums, struct tide_prompts **ret_prompts, struct tide_err *err);
 
 void tide_prompts_free(struct tide_prompts *prompts);
 
-/* In an epoch. */
+/* Per epoch. */
 int64_t tide_prompts_count(const struct tide_prompts *prompts);
 
-/* Prompt number n of the run, from 0: with k prompts in a step, step s has those from s * k on. */
+/* Reads prompt number n of the run, from 0: with k prompts per step, step s has those from s * k on. */
 int tide_prompts_read(struct tide_prompts *prompts, uint64_t number, struct tide_prompt *ret_prompt,
                       struct tide_err *err);
 
-/* Number n of the first epoch in the order of the file: each once, for who looks at all of them. */
+/* Reads prompt n in the order of the file: each once, for callers that look at all of them. */
 int tide_prompts_read_in_order(struct tide_prompts *prompts, int64_t n, struct tide_prompt *ret_prompt,
                                struct tide_err *err);
 

@@ -7,7 +7,7 @@
 
 enum { WHOLE = 65535, VALUE_WHOLE = 32767 };
 
-/* A record: the packed position, visits' shares of all moves, the value. */
+/* A record: the packed position, the share of visits of each move, the value. */
 static size_t shares_at(const struct tide_game *game)
 {
     return (tide_position_packed_bytes(game) + 1) / 2 * 2;
@@ -114,7 +114,7 @@ void tide_replay_write(const struct tide_replay *replay, struct tide_durable *fi
     tide_durable_put(file, replay->records, (size_t)tide_replay_count(replay) * replay->record);
 }
 
-/* A share on a move that cannot be made, or none at all, would teach nonsense. */
+/* Visits on an illegal move, or none at all, would teach nonsense. */
 int tide_replay_check(const struct tide_game *game, const uint8_t *record, struct tide_err *err)
 {
     struct tide_position position;

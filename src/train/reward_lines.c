@@ -12,7 +12,7 @@
 
 enum part { HEAD, FIELDS, BETWEEN, OPENING, TEXT, CLOSING, TAIL, OVER };
 
-/* As much of a part as there is room for; true: all of it. */
+/* Writes as much of a part as there is room for; true: all of it. */
 static bool put_some(struct tide_reward_question *q, const char *text, size_t len, char *out, size_t room,
                      size_t *made)
 {
@@ -88,7 +88,7 @@ static char *after_spaces(char *text)
     return text + strspn(text, " \t\r");
 }
 
-/* How long the JSON number at text is; 0: there is none. */
+/* Returns the length of the JSON number at text; 0: there is none. */
 static size_t number_length(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -121,7 +121,7 @@ static int refuse_line(const char *line, size_t len, struct tide_err *err)
         "it must write one line like [1, 0.5] for each line that it reads; messages for people go to standard error");
 }
 
-/* Number n, at text: where it ends. NULL with a sentence. */
+/* Parses reward n at text and returns its end. NULL with a sentence. */
 static char *take_reward(char *text, int64_t n, int64_t count, float *ret_reward, struct tide_err *err)
 {
     size_t len = number_length(text), shown_len = strcspn(text, ",]");
@@ -143,7 +143,7 @@ static char *take_reward(char *text, int64_t n, int64_t count, float *ret_reward
     return NULL;
 }
 
-/* What stands around the numbers: past the bracket that opens them. NULL: something else does. */
+/* Returns what follows the bracket that opens the numbers. NULL: something else is there. */
 static char *open_array(char *line, bool *ret_object)
 {
     static const char key[] = "\"rewards\"";

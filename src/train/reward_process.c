@@ -1,9 +1,9 @@
 /*
- * reward_process.c - the process of a command that gives rewards, and its three pipes: see rewards.h.
+ * reward_process.c - the process of a reward command, and its three pipes: see rewards.h.
  *
  * Our ends of the pipes never block; one loop serves all three until the question is written and the answer
- * is there. So a command may answer before it has read everything, and may write as much as it likes to its
- * standard error. The deadline counts only when neither question nor answer moved: a program that was stopped
+ * is there. So a command may answer before it has read everything, and may write as much as it likes to
+ * standard error. The deadline counts only if neither question nor answer moved: a program that was stopped
  * and continued finds an answer that came meanwhile.
  */
 #include "train/rewards.h"
@@ -26,8 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* GRACE_MS: for a command whose input ended to end too. CLOSED_MS: for one that closed a pipe, which may be
- * about to end. LOOK_MS: how often we look whether it lives, where the system does not tell. */
+/* GRACE_MS: time to exit after its input ended. CLOSED_MS: time to exit for a command that closed a pipe.
+ * LOOK_MS: how often we check whether it lives if the kernel cannot notify us. */
 enum {
     PIECE = 1 << 16,
     LINE = 1024,
@@ -44,19 +44,19 @@ struct tide_rewarder {
     void (*say)(void *context, const char *line);
     void *context;
     char shown[128];                /* the command, for messages */
-    pid_t pid, guard;               /* 0: it is not there any more */
+    pid_t pid, guard;               /* 0: not running */
     int pidfd, in, out, err;        /* -1: closed */
-    int lifeline;                   /* what the guard waits for the end of */
-    size_t piece_at, piece_len;     /* of the question: what is not written yet */
+    int lifeline;                   /* the guard waits for its end of file */
+    size_t piece_at, piece_len;     /* the part of the question not written yet */
     size_t answer_len, answer_room; /* one byte of room is for a NUL */
     char *answer;
     size_t line_len;
     char line[LINE];             /* of its standard error, until it is complete */
-    char last[LAST_LINES][LAST]; /* of it, safe to be shown; the newest last, "" for none */
+    char last[LAST_LINES][LAST]; /* its last lines, safe to show; the newest last, "": none */
     char piece[PIECE];
 };
 
-/* Of the command that was started last, while it is there; 0: none. */
+/* The process group of the command that was started last, while it runs; 0: none. */
 static volatile sig_atomic_t newest_group;
 
 /* ---- starting */
@@ -68,8 +68,8 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* What a program that is started by hand has: signals as they are by default, but for those that were ignored
- * when we were started. */
+/* Gives the command the signals of a program started by hand: default handlers, except for those that were
+ * ignored when we were started. */
 static int set_signals(posix_spawnattr_t *how)
 {
     sigset_t none, standard;
@@ -100,7 +100,7 @@ static int spawn_with(const char *command, const int ends[static 3], pid_t group
     return error;
 }
 
-/* group: 0 for a new one. */
+/* group 0: makes a new one. */
 static int spawn(const char *command, const int ends[static 3], pid_t group, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t files;
@@ -116,7 +116,7 @@ static int spawn(const char *command, const int ends[static 3], pid_t group, pid
     return error;
 }
 
-/* Our end of a new pipe, which does not block, and the command's. 0 or errno. */
+/* Makes a pipe: our end, which does not block, and the command's. Returns 0 or errno. */
 static int make_pipe(bool we_write, int *ret_ours, int *ret_theirs)
 {
     int ends[2];
@@ -127,7 +127,8 @@ static int make_pipe(bool we_write, int *ret_ours, int *ret_theirs)
     return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) ? errno : 0;
 }
 
-/* In the command's group: kills it when nobody has our end of the pipe any more, whatever ended us. */
+/* Starts a shell in the command's group that kills the group when our end of the pipe closes for any
+ * reason. */
 static int start_guard(struct tide_rewarder *p)
 {
     int theirs = -1;
@@ -153,7 +154,7 @@ static int start(struct tide_rewarder *p, const char *command)
     if (error)
         return error;
     newest_group = p->pid;
-    p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* -1: an old kernel; we look from time to time */
+    p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* -1: an old kernel; we poll instead */
     return start_guard(p);
 }
 
@@ -188,7 +189,7 @@ size_t tide_rewarder_bytes(const struct tide_rewarder *p)
 
 /* ---- its end */
 
-/* Whether it has ended; it stays to be waited for, so that its group's number is nobody else's. */
+/* True if it has ended. It is not reaped yet, so that its group number cannot be reused. */
 static bool has_ended(const struct tide_rewarder *p)
 {
     siginfo_t info = {0};
@@ -204,14 +205,14 @@ static int wait_to_end(pid_t *pid)
     return status;
 }
 
-/* Kills what is left of the group and takes its end; the status is as waitpid has it. */
+/* Kills what is left of the group and reaps it. Returns the status as waitpid does. */
 static int put_down(struct tide_rewarder *p)
 {
     if (!p->pid)
         return 0;
     kill(-p->pid, SIGKILL);
     if (newest_group == p->pid)
-        newest_group = 0; /* from now on its number may be somebody else's */
+        newest_group = 0; /* from now on its number may be reused */
     wait_to_end(&p->guard);
     int status = wait_to_end(&p->pid);
     close_end(&p->pidfd);
@@ -230,7 +231,7 @@ void tide_rewards_abandon(void)
 
 /* ---- its standard error */
 
-/* How many bytes at the beginning are of these. */
+/* Returns how many leading bytes are in `these`. */
 static size_t count_of(const char *text, size_t len, const char *these)
 {
     size_t count = 0;
@@ -246,7 +247,7 @@ static void end_line(struct tide_rewarder *p)
     if (!len)
         return;
     size_t indent = count_of(p->line, len, " \t");
-    if (count_of(p->line, len, " \t^~") < len) { /* a traceback points at what stands above */
+    if (count_of(p->line, len, " \t^~") < len) { /* skips a traceback's line of markers */
         memmove(p->last, p->last[1], (LAST_LINES - 1) * sizeof *p->last);
         tide_text_escape(p->line + indent, len - indent, p->last[LAST_LINES - 1], sizeof *p->last);
     }
@@ -257,7 +258,7 @@ static void end_line(struct tide_rewarder *p)
 static void take_errors(struct tide_rewarder *p, const char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        bool ends = bytes[i] == '\n' || bytes[i] == '\r'; /* progress bars go back */
+        bool ends = bytes[i] == '\n' || bytes[i] == '\r'; /* progress bars use \r */
         if (!ends)
             p->line[p->line_len++] = bytes[i];
         if (ends || p->line_len == LINE)
@@ -265,7 +266,7 @@ static void take_errors(struct tide_rewarder *p, const char *bytes, size_t count
     }
 }
 
-/* What is there now, a bounded part of it. */
+/* Reads what is there now, up to a limit. */
 static void read_errors(struct tide_rewarder *p)
 {
     char bytes[4096];
@@ -282,7 +283,7 @@ static void read_errors(struct tide_rewarder *p)
 
 /* ---- faults */
 
-/* Puts it down. The command is the subject of the sentence. */
+/* Ends the command and sets the error. The command is the subject of the sentence. */
 static int __attribute__((format(printf, 4, 5)))
 fault(struct tide_rewarder *p, const struct tide_prompt *prompt, struct tide_err *err, const char *format,
       ...)
@@ -348,7 +349,7 @@ static int refuse_long(struct tide_rewarder *p, const struct tide_prompt *prompt
 
 /* ---- asking */
 
-/* write() without the signal that comes when nobody reads any more. */
+/* write() without SIGPIPE. */
 static ssize_t write_quietly(int fd, const char *bytes, size_t count)
 {
     sigset_t broken, pending, before;
@@ -374,7 +375,7 @@ static bool has_piece(struct tide_rewarder *p, struct tide_reward_question *ques
     return p->piece_at < p->piece_len;
 }
 
-/* As much of the question as goes now; whether any did. */
+/* Writes as much of the question as possible now. True if anything was written. */
 static bool write_question(struct tide_rewarder *p, struct tide_reward_question *question)
 {
     bool moved = false;
@@ -390,7 +391,7 @@ static bool write_question(struct tide_rewarder *p, struct tide_reward_question 
     return moved;
 }
 
-/* As much of the answer as is there now; whether any was. */
+/* Reads as much of the answer as there is now. True if anything was read. */
 static bool read_answer(struct tide_rewarder *p)
 {
     bool moved = false;
@@ -406,7 +407,7 @@ static bool read_answer(struct tide_rewarder *p)
     return moved;
 }
 
-/* Waits until something can be done, or so long. */
+/* Waits until a pipe is ready, at most that long. */
 static void wait_for(struct tide_rewarder *p, bool writing, int64_t ns)
 {
     struct pollfd fds[] = {{.fd = p->out, .events = POLLIN},
@@ -419,7 +420,7 @@ static void wait_for(struct tide_rewarder *p, bool writing, int64_t ns)
     poll(fds, sizeof fds / sizeof *fds, ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
-/* Until the question is written and a line is there. */
+/* Runs until the question is written and an answer line is there. */
 static int exchange(struct tide_rewarder *p, struct tide_reward_question *question, struct tide_err *err)
 {
     const struct tide_prompt *prompt = question->prompt;
@@ -437,7 +438,7 @@ static int exchange(struct tide_rewarder *p, struct tide_reward_question *questi
             return refuse_dead(p, prompt, err);
         if (!moved && now >= deadline)
             return refuse_late(p, prompt, err);
-        if (p->out < 0 || p->in < 0) { /* it may be about to end, which says more */
+        if (p->out < 0 || p->in < 0) { /* it may be about to exit, and its status says more */
             closed_at = closed_at ? closed_at : now;
             if (now - closed_at >= (int64_t)CLOSED_MS * TIDE_NS_PER_MS)
                 return refuse_closed(p, prompt, err);
@@ -485,7 +486,7 @@ void tide_rewarder_free(struct tide_rewarder *p)
     int64_t deadline = tide_clock_ns() + (int64_t)GRACE_MS * TIDE_NS_PER_MS, now;
     close_end(&p->in);
     while (p->pid && !has_ended(p) && (now = tide_clock_ns()) < deadline) {
-        p->answer_len = 0; /* nobody wants to know */
+        p->answer_len = 0; /* no longer wanted */
         read_answer(p);
         read_errors(p);
         wait_for(p, false, deadline - now);

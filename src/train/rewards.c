@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-/* A wrong answer gets less than half, by the share of symbols that are right, its end included: a model that
- * has learned nothing gets different rewards for different answers, too. */
+/* A wrong answer gets less than half, by its share of right symbols, the end included. So a model that has
+ * learned nothing still gets different rewards for different answers. */
 static float reward_sum(const struct tide_prompt *prompt, const struct tide_completion_text *completion)
 {
-    char answer[8] = {0}, right[8] = {0}; /* no right one is longer than this */
+    char answer[8] = {0}, right[8] = {0}; /* no right answer is longer */
     int same = 0, symbols = tide_data_answer(prompt->text, right, sizeof right) + 1;
     size_t len = completion->len < sizeof answer ? completion->len : sizeof answer - 1;
     memcpy(answer, completion->bytes, len);

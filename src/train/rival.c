@@ -11,8 +11,8 @@ static int own_of(const struct tide_graph *graph, int rivals)
     return -1;
 }
 
-/* All weights of the rival, which become those of `in`, or the net's own; or go to `out`. -1: the file ends
- * before. */
+/* Walks over the rival's weights: reads them from `in`, or writes them to `out`; with neither, copies the
+ * net's own. -1: the file ends too early. */
 static int walk(const struct tide_graph *graph, struct tide_machine *machine, FILE *in,
                 struct tide_durable *out)
 {

@@ -1,8 +1,8 @@
 /*
- * rival.h - a net's weights as they were at its last match.
+ * rival.h - a net's weights at its last match.
  *
- * A second net of the same graph plays with them: its parameters are borrowed (graph.h), named as the net's
- * own with TIDE_RIVAL before. Nothing here allocates.
+ * A second net in the same graph plays with them: its parameters are borrowed (graph.h) and named like the
+ * net's own, with TIDE_RIVAL before. Nothing here allocates.
  */
 #ifndef TIDE_RIVAL_H
 #define TIDE_RIVAL_H
@@ -15,7 +15,7 @@
 
 #define TIDE_RIVAL "rival."
 
-/* The net's weights of now become the rival's. */
+/* Copies the net's current weights to the rival. */
 void tide_rival_copy(const struct tide_graph *graph, struct tide_machine *machine);
 void tide_rival_write(const struct tide_graph *graph, struct tide_machine *machine,
                       struct tide_durable *file);

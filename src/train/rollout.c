@@ -9,8 +9,8 @@
 struct slot {
     int64_t sequence; /* -1: none */
     int64_t prompt;   /* whose keys and values it has; -1: none */
-    bool waits;       /* it will have them when what is put is read */
-    int from;         /* then it gets them from this slot; -1: from the prompt */
+    bool waits;       /* it gets them when the collected prompts are read */
+    int from;         /* copies them from this slot; -1: from the prompt */
 };
 
 struct sequence {
@@ -23,19 +23,19 @@ struct tide_rollout {
     struct tide_machine *machine;
     int64_t vocabulary, most_sequences, most_new;
     struct tide_rollout_request request;
-    int64_t sequences, begun, made; /* of the request; how many have a slot or had one; tokens */
-    int latest;                     /* the slot that got one last */
+    int64_t sequences, begun, made; /* of the request; started so far; tokens made */
+    int latest;                     /* the slot that started last */
     const float *logits;
-    /* All that follows lies behind this struct. */
+    /* The following arrays are in memory after this struct. */
     struct slot *slots;
     struct sequence *lengths;         /* of sequences */
     int32_t *tokens;                  /* (sequences, new) */
     float *log_probabilities;         /* likewise */
-    int32_t *read, *positions, *busy; /* (slots): what is read next and where; slots that have a sequence */
+    int32_t *read, *positions, *busy; /* (slots): next tokens and their positions; slots with a sequence */
     int busy_count;
 };
 
-/* The parts behind the struct, one after another. */
+/* Offsets of the parts after the struct. */
 struct parts {
     size_t slots, lengths, tokens, log_probabilities, read, positions, busy, all;
 };
@@ -71,7 +71,7 @@ int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt
     char *memory = malloc(p.all);
     if (!memory)
         return tide_err_set(err, "out of memory for %lld completions", (long long)sequences);
-    memset(memory, 0, p.all); /* its pages are there from now on */
+    memset(memory, 0, p.all); /* touches its pages */
     struct tide_rollout *r = (void *)memory;
     *r = (struct tide_rollout){.decoder = *decoder,
                                .machine = machine,
@@ -98,7 +98,7 @@ static int check_prompt(const struct tide_rollout *r, const struct tide_rollout_
                         struct tide_err *err)
 {
     const struct tide_rollout_prompt *p = &q->prompts[number];
-    /* The last token that is made is not read. */
+    /* The last new token is not read. */
     int64_t room = r->decoder.window + 1 - q->new_tokens;
     if (p->count < 1)
         return tide_err_set(err, "prompt %lld is empty", (long long)number + 1);
@@ -137,8 +137,8 @@ static const struct tide_rollout_prompt *prompt_of(const struct tide_rollout *r,
     return &r->request.prompts[r->slots[slot].prompt];
 }
 
-/* Sequences begin in their order, so that the slot which got one last has the prompt of the next, if anybody
- * has it. The last token of a prompt is read with the others' tokens: what follows it is wanted. */
+/* Sequences start in order, so if any slot has the next prompt, it is the one that started last. The last
+ * token of a prompt is read together with the other slots' tokens, because its logits are needed. */
 static void begin(struct tide_rollout *r, int slot, int64_t *rows)
 {
     struct slot *s = &r->slots[slot];
@@ -159,8 +159,8 @@ static void begin(struct tide_rollout *r, int slot, int64_t *rows)
     r->positions[slot] = (int32_t)p->count - 1;
 }
 
-/* Slots without a sequence get one, as long as there are any. Prompts are read together; one that waits for
- * another's is behind it. */
+/* Gives free slots a sequence while there are any. Prompts are read together; a slot that waits for another's
+ * copies it afterwards. */
 static void begin_all(struct tide_rollout *r)
 {
     int64_t rows = 0;
@@ -176,7 +176,7 @@ static void begin_all(struct tide_rollout *r)
     }
 }
 
-/* The token that follows in some slots. One below 0: there is none. */
+/* Chooses the next token in some slots. Below 0: there is none. */
 static void choose_some(void *context, int64_t first, int64_t last)
 {
     struct tide_rollout *r = context;
@@ -192,7 +192,7 @@ static void choose_some(void *context, int64_t first, int64_t last)
     }
 }
 
-/* Appends what was chosen in a slot. */
+/* Appends the token chosen in a slot. */
 static int settle(struct tide_rollout *r, int slot, struct tide_err *err)
 {
     struct slot *s = &r->slots[slot];

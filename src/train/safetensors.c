@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The format allows 100 MB of header, which no model of this kind comes near: GPT-2 has 15 kB. */
+/* The format allows 100 MB of header. Models of this kind need far less: GPT-2 has 15 kB. */
 enum { HEADER_MOST = 16 << 20, STRETCH = 1 << 14 };
 
 static const struct {
@@ -136,7 +136,7 @@ static int take_header(struct tide_safetensors *file, json_t *root, size_t data_
     return check_cover(file, data_at, err);
 }
 
-/* The header's length, from the first eight bytes. */
+/* Reads the header's length from the first eight bytes. */
 static int take_length(const uint8_t *bytes, size_t size, size_t *ret_header, struct tide_err *err)
 {
     uint64_t header = 0;
@@ -166,7 +166,7 @@ static int parse_header(struct tide_safetensors *file, const char *text, size_t 
     return status;
 }
 
-/* Bytes of the file; a file that has become shorter is an error like any other. */
+/* Reads bytes of the file; a file that became shorter is an error like any other. */
 static int fetch(const struct tide_safetensors *file, size_t at, void *to, size_t count, struct tide_err *err)
 {
     if (file->bytes) {
@@ -286,7 +286,7 @@ bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtyp
     return wants_real ? is_real : !strcmp(tensor->type, type_of(dtype));
 }
 
-/* Piece by piece: nothing is allocated. */
+/* In pieces, so that nothing is allocated. */
 static int read_bf16(const struct tide_safetensors *file, const struct tide_safetensor *tensor, tide_bf16 *to,
                      struct tide_err *err)
 {
@@ -379,7 +379,7 @@ static void write_header(FILE *out, int count, tide_safetensor_at *at, void *con
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
     tide_json_object(&json, "__metadata__");
-    tide_json_text(&json, "format", "pt"); /* transformers asks for it */
+    tide_json_text(&json, "format", "pt"); /* transformers requires it */
     tide_json_end(&json);
     for (int i = 0; i < count; i++)
         if (at(context, i, &source)) {
@@ -418,7 +418,7 @@ void tide_safetensors_write(struct tide_durable *file, int count, tide_safetenso
         file->error = ENOMEM;
         return;
     }
-    /* The numbers begin at a multiple of eight; spaces at the header's end are allowed for that. */
+    /* Numbers start at a multiple of eight; the format allows the header to end with spaces for that. */
     size_t padded = (header + 7) / 8 * 8;
     for (int i = 0; i < 8; i++)
         fputc((uint8_t)(padded >> 8 * i), file->out);

@@ -1,13 +1,12 @@
 /*
  * safetensors.h - tensors in a file, by name: the format of Hugging Face.
  *
- * Eight bytes of header length, a JSON header, then the numbers. A file is not trusted: every length,
- * product and range is checked before it is used, parts may not overlap nor leave holes, and nothing is
- * trusted beyond the size of the file.
+ * Eight bytes of header length, a JSON header, then the numbers. A file is not trusted: every length, product
+ * and range is checked before use and against the size of the file; parts may not overlap or leave holes.
  *
- * Reading: tide_safetensors_open -> _find, _read ... -> _close. Numbers go from the file to where the caller
- * wants them and are nowhere else in between. Writing: one call, straight from memory that the caller holds,
- * or a few kilobytes at a time from where it can read; nothing is allocated.
+ * Reading: tide_safetensors_open -> _find, _read ... -> _close. Numbers go straight from the file to the
+ * caller's memory. Writing: one call, straight from the caller's memory, or a few kilobytes at a time through
+ * a callback; nothing is allocated.
  */
 #ifndef TIDE_SAFETENSORS_H
 #define TIDE_SAFETENSORS_H
@@ -23,13 +22,13 @@ struct tide_safetensor {
     int rank;
     int64_t dims[TIDE_RANK];
     size_t begin, bytes; /* of its numbers, from the start of the file */
-    size_t shard;        /* which file, where there are several */
+    size_t shard;        /* which file, if there are several */
 };
 
 struct tide_safetensors {
     int fd;                          /* -1: from memory, or from several files */
     const char *bytes;               /* NULL: from a file */
-    struct tide_safetensors *shards; /* the files, where there are several (shards.h); else NULL */
+    struct tide_safetensors *shards; /* the files if there are several (shards.h); else NULL */
     size_t shard_count;
     size_t size; /* of all of it */
     struct tide_safetensor *tensors;
@@ -39,25 +38,26 @@ struct tide_safetensors {
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err);
 void tide_safetensors_close(struct tide_safetensors *file);
 
-/* The same from memory, which must stay; for tests and fuzzing. */
+/* The same from memory, which must stay valid; for tests and fuzzing. */
 int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
                            struct tide_err *err);
 
-/* NULL when there is none. Borrowed. The tensors are sorted by name. */
+/* Returns NULL if there is none. Borrowed. The tensors are sorted by name. */
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name);
 
-/* Its numbers as f32. F32, F16 and BF16 are read; other types are refused. */
+/* Reads its numbers as f32, from F32, F16 or BF16; refuses other types. */
 int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                           float *to, struct tide_err *err);
 
-/* Whether its numbers can be had in a type: F32, F16 and BF16 in f32, bf16 and int8, others in their own. */
+/* True if its numbers can be read as a type: F32, F16 and BF16 as f32, bf16 or int8; others only as their
+ * own. */
 bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtype dtype);
 
-/* Its numbers in a type that it can be had in, row by row as tensors lie (dtype.h). */
+/* Reads its numbers as such a type, row by row as tensors are stored (dtype.h). */
 int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                              enum tide_dtype dtype, void *to, struct tide_err *err);
 
-/* Some rows of a tensor of so many, as a tensor. */
+/* Returns `rows` rows of a tensor as a tensor. */
 struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first,
                                             int64_t rows);
 
@@ -67,19 +67,19 @@ struct tide_safetensor_source {
     enum tide_dtype dtype;
     int rank;
     int64_t dims[TIDE_RANK];
-    const void *data; /* NULL: it is read from */
+    const void *data; /* NULL: it is read from `place` */
     size_t place;
 };
 
-/* Fills in tensor number `index`, always the same for the same number; false: there is none, go on. */
+/* Fills in tensor number `index`, always the same for the same number; false: skip it. */
 typedef bool tide_safetensor_at(void *context, int index, struct tide_safetensor_source *ret_source);
 
 /* Reads bytes of its data, from `at` on. */
 typedef void tide_safetensor_read(void *context, const struct tide_safetensor_source *source, size_t at,
                                   void *to, size_t bytes);
 
-/* read may be NULL where all data is in memory. Each number below count is asked for three times: for the
- * header's length, for the header, for its data. Errors stay in the file. */
+/* read may be NULL if all data is in memory. Asks for each number below count three times: for the header's
+ * length, for the header, for its data. Errors stay in the file. */
 void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at,
                             tide_safetensor_read *read, void *context);
 

@@ -9,8 +9,8 @@ struct tide_sampler {
     struct tide_machine *machine;
     struct tide_gpt_decoder decoder;
     int64_t vocabulary;
-    int32_t *said; /* of the window, what is in the cache */
-    int64_t count; /* of it */
+    int32_t *said; /* the window's tokens that are in the cache */
+    int64_t count; /* how many */
     int32_t next;  /* chosen and not read yet; -1: none */
     uint64_t made; /* tokens since _start */
     const float *logits;
@@ -109,7 +109,7 @@ void tide_sampler_free(struct tide_sampler *s)
     free(s);
 }
 
-/* One row, at the end of what is said. */
+/* Reads one row, after the tokens so far. */
 static void read_one(struct tide_sampler *s, int32_t token)
 {
     int32_t position = (int32_t)s->count;
@@ -142,7 +142,7 @@ static void append(struct tide_sampler *s, int32_t token)
     read_one(s, token);
 }
 
-/* A token that was chosen last is worth a row only when something follows it. */
+/* Reads the token chosen last. Costs a row, so it is done only when something follows. */
 static void read_chosen(struct tide_sampler *s)
 {
     if (s->next >= 0)

@@ -9,13 +9,13 @@
 
 struct slot {
     struct tide_position position;
-    int64_t number;               /* of its game, from 0; -1: none is left to play */
-    struct tide_search *trees[2]; /* of a match, one for each evaluator; else the first */
+    int64_t number;               /* of its game, from 0; -1: no game is left */
+    struct tide_search *trees[2]; /* in a match, one for each evaluator; else only the first */
     uint8_t *records;             /* of its positions so far; NULL: none are kept */
-    int opened;                   /* the first of them that is to be learned from */
-    bool asks;                    /* its leaf is to be valued */
-    bool rests;                   /* it stands after a move, and makes no other in this call */
-    bool ended;                   /* its game has, and is to be counted */
+    int opened;                   /* the first of them to learn from */
+    bool asks;                    /* its leaf needs an evaluation */
+    bool rests;                   /* it stands after a move and makes no other in this call */
+    bool ended;                   /* its game has ended and must be counted */
     bool noisy;                   /* this root has its noise */
     int64_t simulations, moves, asked, found;
     struct tide_leaf leaf;
@@ -26,9 +26,9 @@ struct tide_selfgames {
     struct tide_selfgames_rule rule;
     struct tide_cache *cache;
     int64_t next;       /* number of the next game */
-    struct slot *slots; /* of self-play: rule.games */
-    struct slot *pairs; /* of matches: each with two of the trees */
-    /* Of a batch. */
+    struct slot *slots; /* for self-play: rule.games */
+    struct slot *pairs; /* for matches: each with two of the trees */
+    /* Of the current batch. */
     int32_t *asking; /* slots */
     struct tide_position *positions;
     float *logits, *values;
@@ -40,10 +40,10 @@ struct play {
     struct tide_selfgames *g;
     struct slot *slots;
     int64_t count;
-    struct tide_cache *cache; /* of one evaluator: NULL in a match */
+    struct tide_cache *cache; /* of the evaluator; NULL in a match */
     uint64_t seed;
-    bool is_match, stops; /* stops: no game makes more than one move from now on */
-    int which;            /* of a match: the evaluator whose batch this is */
+    bool is_match, stops; /* stops: each game makes at most one more move */
+    int which;            /* in a match: the evaluator of this batch */
     int64_t asking;
     int64_t evaluations;
 };
@@ -55,7 +55,7 @@ static int64_t trees_of(const struct tide_selfgames_rule *rule)
     return rule->games < 2 ? 2 : rule->games;
 }
 
-/* Parts of what games have beside, in their order. */
+/* The other parts of the games' memory, in order. */
 enum { SELF, SLOTS, PAIRS, ASKING, POSITIONS, LOGITS, VALUES, PRIORS, PARTS };
 
 static void size_parts(const struct tide_game *game, const struct tide_selfgames_rule *rule,
@@ -87,17 +87,17 @@ struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
     };
 }
 
-/* Moves of the opening of a game of self-play; 0: it begins with an empty board. */
+/* Draws the opening of a self-play game; 0: it begins with an empty board. */
 static int opening_of(const struct tide_selfgames *g, int64_t number, uint16_t ret_moves[TIDE_OPENING_MOVES])
 {
-    enum { WHETHER = -1, WHICH = -2 }; /* no move has these numbers */
+    enum { WHETHER = -1, WHICH = -2 }; /* never move numbers */
     struct tide_position position;
     if (tide_random_unit(g->rule.seed, (uint64_t)number, (uint64_t)WHETHER) >= g->rule.openings)
         return 0;
     return tide_opening_draw(&g->game, g->rule.seed, (uint64_t)number, (uint64_t)WHICH, ret_moves, &position);
 }
 
-/* Stones of an opening are records, too, of moves that were made: a game is all of its moves. */
+/* The moves of an opening are records too, so that the records of a game are all its moves. */
 static void begin_game(struct tide_selfgames *g, struct slot *s)
 {
     uint16_t moves[TIDE_OPENING_MOVES];
@@ -151,7 +151,7 @@ struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
 
 /* ---- a game */
 
-/* In a match the first evaluator has the first move in games of even numbers. */
+/* In a match, the first evaluator moves first in games of even number. */
 static int side_at(const struct play *p, const struct slot *s, int plies)
 {
     return p->is_match ? (int)((s->number + plies) & 1) : 0;
@@ -185,7 +185,7 @@ static void make_move(const struct play *p, struct slot *s)
         tide_search_advance(s->trees[i], move);
 }
 
-/* Whether the cache had what the leaf is worth. */
+/* True if the cache had the leaf's evaluation. */
 static bool is_known(const struct play *p, struct slot *s, struct tide_search *tree)
 {
     const struct tide_selfgames *g = p->g;
@@ -201,7 +201,7 @@ static bool is_known(const struct play *p, struct slot *s, struct tide_search *t
     return true;
 }
 
-/* Until a position is to be valued, or the game rests or ends. */
+/* Searches until a position needs an evaluation, or the game rests or ends. */
 static void think(const struct play *p, struct slot *s)
 {
     while (s->number >= 0 && !s->rests && !s->ended) {
@@ -258,7 +258,7 @@ static void answer_some(void *context, int64_t first, int64_t last)
     }
 }
 
-/* Values what is asked of an evaluator, and hands it out. */
+/* Evaluates the positions for an evaluator and gives out the results. */
 static int answer(struct play *p, const struct tide_evaluator *evaluator)
 {
     struct tide_selfgames *g = p->g;
@@ -275,7 +275,7 @@ static int answer(struct play *p, const struct tide_evaluator *evaluator)
     return 0;
 }
 
-/* What the weights said before is not what they say now. */
+/* Clears what was computed with earlier weights. */
 static void forget(const struct play *p)
 {
     if (p->cache)
@@ -297,13 +297,13 @@ static void count_game(const struct tide_position *end, struct tide_selfgames_co
     counts->first_wins += end->outcome == TIDE_WON && end->plies % 2 == 1;
 }
 
-/* Its positions go to the replay with what came of them. */
+/* Puts the game's positions into the replay, with their results. */
 static void keep_game(struct tide_selfgames *g, struct slot *s, struct tide_replay *replay)
 {
     const struct tide_position *end = &s->position;
     for (int ply = s->opened; ply < end->plies; ply++) {
         uint8_t *record = s->records + (size_t)ply * replay->record;
-        bool won = (end->plies - ply) % 2 == 1; /* whoever moved last has */
+        bool won = (end->plies - ply) % 2 == 1; /* whoever moved last has won */
         tide_replay_settle(&g->game, record, end->outcome == TIDE_DRAWN ? 0 : won ? 1 : -1);
         tide_replay_put(replay, record);
     }
@@ -324,7 +324,7 @@ static void sum_up(const struct play *p, struct tide_selfgames_counts *counts)
     }
 }
 
-/* Whether any game is still to make its last move. */
+/* True if any game has yet to make its last move. */
 static bool goes_on(const struct play *p)
 {
     for (int64_t i = 0; i < p->count; i++)
@@ -365,7 +365,7 @@ int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *e
 
 /* ---- matches */
 
-/* Both games of a pair have the same opening, whenever they begin. */
+/* Both games of a pair get the same opening, whenever they begin. */
 static int open_game(const struct play *p, const struct tide_evaluator *const evaluators[2], struct slot *s,
                      int64_t number)
 {
@@ -380,7 +380,7 @@ static int open_game(const struct play *p, const struct tide_evaluator *const ev
     return 0;
 }
 
-/* Whoever moved last has won, or nobody. */
+/* Whoever moved last has won, unless it is a draw. */
 static void count_match(const struct play *p, const struct slot *s, struct tide_selfgames_score *score)
 {
     if (s->position.outcome == TIDE_DRAWN)
@@ -429,7 +429,7 @@ int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *
 
 /* ---- looking */
 
-/* A record knows the stone that was set last. */
+/* A record knows the last stone. */
 void tide_selfgames_show(const struct tide_selfgames *g, char *out, size_t size)
 {
     const struct slot *s = &g->slots[0];

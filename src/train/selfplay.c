@@ -23,7 +23,7 @@
 enum { TREES, REPLAY, CACHE, GAMES, MEMORY };
 enum { FEWER = 8, MOST_UPDATES = 1 << 24 };
 
-static const double least_alpha = 0.001, most_alpha = 1000; /* of noise that is any */
+static const double least_alpha = 0.001, most_alpha = 1000; /* for noise, if there is any */
 
 static const char *const known_games[] = {"tictactoe", "connect4", "gomoku", NULL};
 
@@ -48,7 +48,7 @@ const struct tide_setting tide_selfplay_settings[] = {
     {"noise_alpha", TIDE_SETTING_REAL, OF(noise_alpha), 0, 0, NULL, false},
     {"noise_share", TIDE_SETTING_REAL, OF(noise_share), 0, 0, NULL, false},
     {"value_weight", TIDE_SETTING_REAL, OF(value_weight), 0, 0, NULL, false},
-    /* Runs of a first edition have none. */
+    /* Older runs do not have it. */
     {"openings", TIDE_SETTING_REAL, OF(openings), 0, 0, NULL, true},
     {0},
 };
@@ -84,15 +84,15 @@ struct selfplay {
     struct tide_boardnet_config config;
     struct tide_boardnet net;
     struct tide_netplayer player, rival;
-    const struct tide_graph *graph; /* once it has started */
+    const struct tide_graph *graph; /* NULL before the start */
     struct tide_selfgames_rule rule;
     struct tide_selfgames_room room;
-    int64_t updates; /* of a step */
+    int64_t updates; /* per step */
     struct tide_pages pages;
     struct tide_selfgames *games;
     struct tide_replay replay;
-    int64_t played; /* games that ended, ever */
-    double elo;     /* of the rival, the first weights have 0 */
+    int64_t played; /* games ended, ever */
+    double elo;     /* of the rival; new weights have 0 */
 };
 
 /* ---- settling */
@@ -127,7 +127,7 @@ static int keep_count(const char *option, int64_t had, int64_t wanted, struct ti
     return keep_text(option, before, now, err);
 }
 
-/* What the replay and the games under way were made for, and what positions are counted by. */
+/* Refuses to change what the replay and the current games were made with, and what counts positions. */
 static int keep_settings(const struct tide_selfplay_settings *had, const struct tide_selfplay_settings *s,
                          struct tide_err *err)
 {
@@ -144,7 +144,7 @@ static int keep_settings(const struct tide_selfplay_settings *had, const struct 
                : 0;
 }
 
-/* What each part takes. Tried again for other sizes when nothing fits. */
+/* Computes the size of each part. Called again for other sizes if nothing fits. */
 static void size_memory(struct selfplay *p)
 {
     const struct tide_selfplay_settings *s = &p->options.settings;
@@ -256,7 +256,7 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     return 0;
 }
 
-/* Batches of all games, and of few: as they come in matches, or when most games rest. */
+/* Builds batches for all games, and for few: in matches, or when most games rest. */
 static int build_players(struct selfplay *p, struct tide_graph *graph, struct tide_err *err)
 {
     int64_t games = p->rule.games, half = games < 2 ? 1 : games / 2;
@@ -317,7 +317,7 @@ static int take_memory(struct selfplay *p, struct tide_err *err)
     return 0;
 }
 
-/* What replay.bin begins with. */
+/* The beginning of replay.bin. */
 struct head {
     char magic[16];
     int64_t played;
@@ -485,8 +485,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
 
 /* ---- between steps */
 
-/* A match with the weights of the match before. Elo adds up from match to match; its interval is this
- * match's. */
+/* Plays against the weights of the last match. Elo adds up over matches; its interval is this match's. */
 static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err)
 {
     struct selfplay *p = (struct selfplay *)task;
@@ -513,7 +512,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     return 0;
 }
 
-/* The first game that is under way, as moves. */
+/* The moves of the first current game. */
 static int sample(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err)
 {

@@ -1,9 +1,9 @@
 /*
- * selfplay.h - the task of learning a board game by playing it against oneself.
+ * selfplay.h - the task of learning a board game by self-play.
  *
- * A step plays until so many new positions are in the replay, then updates the net with batches of it. What
- * a step does is a function of the seed, the weights, the replay and the games under way, all of which a
- * checkpoint has: stopping and going on changes no bit, with any number of threads.
+ * A step plays until enough new positions are in the replay, then updates the net with batches of it. A step
+ * is a function of the seed, the weights, the replay and the current games, all of which a checkpoint has:
+ * stopping and resuming changes no bit, with any number of threads.
  */
 #ifndef TIDE_SELFPLAY_H
 #define TIDE_SELFPLAY_H
@@ -17,8 +17,8 @@ struct tide_selfplay_settings {
     int64_t board, exact; /* columns; 0 or 1: more than five in a row do not win */
     char net[TIDE_SETTING_PATH_BYTES];
     int64_t games, simulations, replay, batch;
-    int64_t positions; /* new ones of a step */
-    double reuse;      /* how often each is trained with, on average */
+    int64_t positions; /* new ones per step */
+    double reuse;      /* how often each is trained on, on average */
     int64_t sampled_plies, children, cache_bytes, match_games;
     double exploration, noise_alpha, noise_share, openings, value_weight;
 };
@@ -29,7 +29,7 @@ struct tide_selfplay_options {
     struct tide_selfplay_settings settings;
 };
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct tide_task *tide_selfplay_new(const struct tide_selfplay_options *options);
 
 #endif

@@ -17,7 +17,7 @@ struct tide_selfplay_player {
     int64_t steps;
 };
 
-/* Which game and net it was. */
+/* Reads which game and net it was. */
 static int read_run(struct tide_selfplay_player *p, const char *run, const char *path,
                     struct tide_selfplay_settings *ret_settings, struct tide_err *err)
 {

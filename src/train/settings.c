@@ -25,7 +25,7 @@ const struct tide_setting tide_train_settings[] = {
     {"clip", TIDE_SETTING_REAL, OF(clip), 0, 0, NULL, false},
     {"schedule", TIDE_SETTING_CHOICE, OF(schedule), 0, 0, schedules, false},
     {"dtype", TIDE_SETTING_DTYPE, OF(dtype), 0, 0, computed, false},
-    /* A first edition did not say these: f32, AdamW. */
+    /* Older runs lack these: f32, AdamW. */
     {"weights", TIDE_SETTING_DTYPE, OF(stored), 0, 0, stored, true},
     {"optimizer", TIDE_SETTING_OPTIMIZER, OF(optimizer), 0, 0, NULL, true},
     {0},
@@ -46,7 +46,7 @@ const struct tide_setting *tide_task_settings(const char *task)
 
 /* ---- writing */
 
-/* As text, so that it comes back to the bit. */
+/* As text, so that every bit comes back. */
 static void write_real(struct tide_json *json, const char *key, double value)
 {
     char text[32];
@@ -54,7 +54,7 @@ static void write_real(struct tide_json *json, const char *key, double value)
     tide_json_text(json, key, text);
 }
 
-/* As text: a JSON number does not hold all of it. */
+/* As text: a JSON number cannot hold 64 bits. */
 static void write_seed(struct tide_json *json, const char *key, int64_t value)
 {
     char text[24];
@@ -141,7 +141,7 @@ static int read_path(const struct tide_setting *s, const char *text, char *ret, 
     return 0;
 }
 
-/* Which of its choices a value is; -1: none. */
+/* Returns which of its choices a value is; -1: none. */
 static int find_choice(const struct tide_setting *s, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -189,7 +189,7 @@ union value {
     char text;
 };
 
-/* Of each kind: its bytes, and those of its first bytes that say it was not given. */
+/* For each kind: its bytes, and how many of the first mark it as not given. */
 static const struct {
     size_t bytes, telling;
     union value not_given;

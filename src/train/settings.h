@@ -1,9 +1,9 @@
 /*
- * settings.h - what decides a run beside its weights and its data, one row of a table for each.
+ * settings.h - what decides a run besides its weights and data, one table row per setting.
  *
- * There is a table for what every run has, and one for what a run of each task has. Options that were given,
- * state.json of a checkpoint and what a resumed run had meet here: what was not given (TIDE_NOT_GIVEN, NULL)
- * is taken from the run that goes on, and what neither says gets a default from the task or the loop.
+ * There is one table for settings of every run, and one for each task. Three sources meet here: options that
+ * were given, state.json of a checkpoint, and defaults. What was not given (TIDE_NOT_GIVEN, NULL) is taken
+ * from the resumed run; what that does not have gets a default from the task or the loop.
  */
 #ifndef TIDE_SETTINGS_H
 #define TIDE_SETTINGS_H
@@ -33,7 +33,7 @@ struct tide_setting {
     const char *name; /* in state.json; NULL ends a table */
     enum tide_setting_kind kind;
     size_t offset;
-    int64_t least, most;        /* of counts; most 0: no upper end */
+    int64_t least, most;        /* for counts; most 0: no upper limit */
     const char *const *choices; /* NULL-terminated */
     bool optional;              /* older runs do not have it */
 };
@@ -43,26 +43,26 @@ struct tide_train_settings {
     int64_t steps, seed, warmup;
     double rate, weight_decay, clip; /* clip 0: none */
     const char *schedule;            /* "inverse", "constant", "cosine", "linear" */
-    enum tide_dtype dtype, stored;   /* of what is computed, and of matrices as they lie in memory */
+    enum tide_dtype dtype, stored;   /* of computation, and of matrices in memory */
     const struct tide_optimizer *optimizer;
 };
 
 extern const struct tide_setting tide_train_settings[];
 
-/* The table of a task; NULL: there is no such task. */
+/* Returns the table of a task; NULL: there is no such task. */
 const struct tide_setting *tide_task_settings(const char *task);
 
-/* Nothing is given. */
+/* Sets everything to not given. */
 void tide_settings_clear(const struct tide_setting *table, void *values);
 
 void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json);
 
-/* From state.json; what an older run does not have is not given. values NULL: it is only checked. -1 with a
+/* Reads from state.json; what an older run does not have is not given. values NULL: only checks. -1 with a
  * sentence. */
 int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
                        struct tide_err *err);
 
-/* What was not given takes the value of another run. */
+/* Takes what was not given from another run. */
 void tide_settings_take(const struct tide_setting *table, void *values, const void *from);
 
 static inline void tide_setting_usual(int64_t *value, int64_t usual)

@@ -7,17 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The largest models of today have 200 files. */
+/* The largest models today have 200 files. */
 enum { MOST_SHARDS = 256, MOST_INDEX = 16 << 20, MOST_NAME = 256 };
 
 struct index {
     char folder[PATH_MAX]; /* with its '/', or empty */
     json_t *root, *map;
-    const char *names[MOST_SHARDS]; /* of the files, in the order in which they were met */
+    const char *names[MOST_SHARDS]; /* of the files, in order of appearance */
     size_t count;
 };
 
-/* Whether a name is that of a file beside the index. */
+/* True if a name is that of a file next to the index. */
 static bool is_plain(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < MOST_NAME;
@@ -47,7 +47,7 @@ static int take_names(struct index *x, struct tide_err *err)
     return 0;
 }
 
-/* Whether a file has what the index says and nothing else. */
+/* Checks that a file has what the index says and nothing else. */
 static int check_shard(const struct index *x, size_t number, const struct tide_safetensors *shard,
                        struct tide_err *err)
 {
@@ -65,7 +65,7 @@ static int check_shard(const struct index *x, size_t number, const struct tide_s
     return 0;
 }
 
-/* With as many tensors as there are names, each in the file of its name, none is missing. */
+/* If there are as many tensors as names, and each is in the file of its name, none is missing. */
 static int refuse_missing(const struct index *x, const struct tide_safetensors *shards, struct tide_err *err)
 {
     const char *tensor;
@@ -85,7 +85,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct tide_safetensor *)a)->name, ((const struct tide_safetensor *)b)->name);
 }
 
-/* All tensors in one list, each with the number of its file. */
+/* Puts all tensors into one list, each with the number of its file. */
 static int gather(struct tide_safetensors *file, size_t total, struct tide_err *err)
 {
     file->tensors = calloc(total + 1, sizeof *file->tensors);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Per match. Steps grow with the text: a pattern that gives back white space one by one takes some for each
- * byte of it, and one that tries all ways to cut takes more than any number. */
+/* Limits per match. Steps grow with the text: a pattern that gives back white space one by one needs some per
+ * byte of it; one that tries all ways to split exceeds any limit. */
 enum {
     STEPS = 100000,
     STEPS_PER_BYTE = 16,
@@ -45,7 +45,7 @@ static bool starts(const struct rewriting *r, const char *with)
     return r->len - r->at >= len && !memcmp(r->text + r->at, with, len);
 }
 
-/* \p{Han} is a script, not all that is also used in it, as it would be for PCRE2. */
+/* \p{Han} is the script alone; in PCRE2 it would include characters shared with other scripts. */
 static int take_property(struct rewriting *r, struct tide_err *err)
 {
     const char *open = r->text + r->at + 2;
@@ -84,7 +84,7 @@ static int take_escape(struct rewriting *r, struct tide_err *err)
     return 0;
 }
 
-/* "[...]", at its first bracket. */
+/* Takes "[...]", from its first bracket. */
 static int take_class(struct rewriting *r, struct tide_err *err)
 {
     size_t first = r->at + (starts(r, "[^") ? 2 : 1);
@@ -106,7 +106,7 @@ static int take_class(struct rewriting *r, struct tide_err *err)
     return tide_err_set(err, "the tokenizer's pattern has a set without an end");
 }
 
-/* "{1,3}", whose suffixes mean other things. */
+/* Takes "{1,3}". Refuses suffixes that mean different things to the two libraries. */
 static int take_count(struct rewriting *r, struct tide_err *err)
 {
     size_t len = 1 + strspn(r->text + r->at + 1, "0123456789,");
@@ -135,7 +135,7 @@ static int take_group(struct rewriting *r, struct tide_err *err)
     return 0;
 }
 
-/* text[len] is 0. */
+/* text[len] must be 0. */
 static int rewrite(struct rewriting *r, struct tide_err *err)
 {
     while (r->at < r->len) {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a thread reads at least. */
+/* The least that a thread reads. */
 enum { PIECE_BYTES = 256 << 10 };
 
 struct tide_streamed {
@@ -21,13 +21,13 @@ struct tide_streamed {
     struct tide_safetensors file;
     char shown[256];
     struct one {
-        const struct tide_safetensor *from; /* NULL: it is not streamed */
-        int next;                           /* the tensor that is read after it */
+        const struct tide_safetensor *from; /* NULL: not streamed */
+        int next;                           /* the tensor read after it */
     } * tensors;                            /* of the graph */
     struct seen {
         off_t size;
         struct timespec written;
-    } * seen; /* of each file, when it was opened */
+    } * seen; /* for each file, when it was opened */
     bool failed;
     struct tide_err err;
 };
@@ -60,7 +60,7 @@ static int find_one(struct tide_streamed *s, const char *prefix, int tensor, str
     return tide_checkpoint_pick(s->graph, &s->file, &wanted, &s->tensors[tensor].from, err);
 }
 
-/* They are read in the order in which the model made them, again and again. */
+/* Tensors are read in the order in which the model made them, again and again. */
 static int find_all(struct tide_streamed *s, const char *prefix, struct tide_err *err)
 {
     int first = -1, last = -1;
@@ -167,7 +167,7 @@ static int read_checked(struct tide_streamed *s, struct reading *r, int64_t rows
     if (check_unchanged(s, r->from, err))
         return -1;
     tide_parallel(rows, grain, read_some, r);
-    /* Threads say that they failed, not why: once more, for the sentence. */
+    /* Threads report that they failed, not why: read once more for the message. */
     return atomic_load(&r->failed) ? read_rows(r, 0, rows, err) : 0;
 }
 

@@ -3,8 +3,8 @@
  *
  * A task's own file makes its struct, whose first member is a tide_task, and fills in the table. The loop
  * (trainer.h) calls, in this order: settle, build; then start; then step, evaluate, sample and write as often
- * as they are due; free. The loop knows options, resuming, plans and checkpoints, and nothing of models and
- * data; a task builds programs, fills their inputs, and reports numbers.
+ * as they are due; free. The loop handles options, resuming, plans and checkpoints, and knows nothing of
+ * models and data; a task builds programs, fills their inputs, and reports numbers.
  *
  * Steps, evaluations and samples allocate nothing after the first step.
  */
@@ -17,22 +17,21 @@
 struct tide_trainer;
 struct tide_task;
 
-/* What is told after steps and evaluations. What is not known is NAN. */
+/* What is reported after steps and evaluations. Unknown: NAN. */
 struct tide_task_number {
     const char *name;  /* in JSON */
-    const char *label; /* in a line of text; NULL: not there */
+    const char *label; /* in a line of text; NULL: not shown there */
     bool is_share;     /* shown in percent */
     double value;
 };
 
-/* What a task holds beside the arena from its start on. It is planned as the arena is, and counts in budgets.
- */
+/* Memory that a task holds besides the arena from its start on. It is planned too and counts in budgets. */
 struct tide_task_memory {
     const char *name;
     size_t bytes;
 };
 
-/* What one step was. */
+/* The result of one step. */
 struct tide_task_step {
     double loss, norm; /* norm: of the gradients before clipping; NAN: not known */
     int64_t tokens;
@@ -41,59 +40,58 @@ struct tide_task_step {
 struct tide_task_kind {
     const char *name;              /* tidemark train NAME; a row of tide_task_settings() */
     const char *schema;            /* of its lines of JSON */
-    const char *rate, *rate_label; /* how fast it goes through what it counts (tide_task_step.tokens): in
-                                      JSON, and in a line of text */
-    bool keeps_evaluations; /* what an evaluation finds is in checkpoints, so that it comes before them */
-    bool is_uneven;         /* steps differ in work: how long they take does not say which threads are best */
-    bool is_all_work;       /* a step does six operations for each parameter and token, and little else */
-    /* Of options that were given and what a run that goes on had (now in the settings), the rest: which model
-     * and data. resumed: a path of tide_checkpoint_find; NULL: nothing is. */
+    const char *rate, *rate_label; /* name of its speed (tide_task_step.tokens a second): in JSON, in text */
+    bool keeps_evaluations;        /* checkpoints contain its results, so it runs before they are saved */
+    bool is_uneven;   /* steps differ in work, so their times do not show the best thread count */
+    bool is_all_work; /* a step is six operations per parameter and token, and little else */
+    /* Settles the rest, which model and data, from the given options and those of the resumed run (already in
+     * the settings). resumed: a path of tide_checkpoint_find; NULL: none. */
     int (*settle)(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
                   struct tide_err *err);
     /* Appends the programs, one of which trains. */
     int (*build)(struct tide_task *task, struct tide_graph *graph, struct tide_err *err);
-    /* Where the smallest plan is over the budget: takes less of what nobody asked for. False: nothing helps.
-     * NULL: there is no such thing. */
+    /* Called if the smallest plan exceeds the budget: reduces what the user did not ask for. False: nothing
+     * helps. NULL: there is nothing to reduce. */
     bool (*fit)(struct tide_task *task, const struct tide_trainer *trainer);
-    /* Nothing fits the budget: what would, as a hint. tide_trainer_most_that_fits() tries sizes. */
+    /* Nothing fits the budget: hints at what would. tide_trainer_most_that_fits() tries sizes. */
     int (*suggest)(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err);
-    /* The machine is there: fills the weights that are not loaded from what is resumed. */
+    /* The machine exists: fills in the weights that are not loaded from what is resumed. */
     int (*start)(struct tide_task *task, struct tide_trainer *trainer, struct tide_err *err);
-    /* Step number rule->step.step, from its inputs to the update. 1: it was told to hurry (trainer.h), and
-     * goes on from there another time. */
+    /* Does step number rule->step.step, from inputs to update. 1: it was told to hurry (trainer.h) and will
+     * continue another time. */
     int (*step)(struct tide_task *task, struct tide_trainer *trainer, struct tide_update_rule *rule,
                 struct tide_task_step *ret_step, struct tide_err *err);
-    /* Fills in those of its numbers that are of held-out data. last: after the last step, more thoroughly. */
+    /* Fills in its numbers that come from held-out data. last: after the last step, more thoroughly. */
     int (*evaluate)(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err);
-    /* What the model says now: untrusted bytes, to be escaped before they are shown. */
+    /* What the model writes now: untrusted bytes, to be escaped before they are shown. */
     int (*sample)(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err);
-    /* A tide_checkpoint_writer of its own files. */
+    /* A tide_checkpoint_writer for its own files. */
     bool (*write)(struct tide_task *task, const char *name, struct tide_durable *file);
-    /* Model and data, in lines for people. */
+    /* Describes model and data in lines for people. */
     void (*describe)(const struct tide_task *task, const struct tide_trainer *trainer, FILE *out);
     void (*free)(struct tide_task *task);
-    /* From a handler of signals, before the program dies of one: ends what would go on alone. NULL: nothing
-     * would. */
+    /* Called in a signal handler before the program dies of a signal: ends processes that would go on alone.
+     * NULL: there are none. */
     void (*abandon)(void);
 };
 
 struct tide_task {
     const struct tide_task_kind *kind;
-    void *settings; /* as tide_task_settings() has them */
+    void *settings; /* described by tide_task_settings() */
     struct tide_task_number *numbers;
     int number_count;
-    bool starts_anew; /* what is resumed is a model to begin with, not a run that goes on */
-    /* Of a pass of training: sequences and their length; passes of a step. Set by settle. */
+    bool starts_anew; /* what is resumed is a model to begin with, not a run to continue */
+    /* Of a training pass: sequences and their length; passes per step. Set by settle. */
     int64_t batch, sequence, passes;
-    /* Of the model, likewise. */
+    /* Of the model, also set by settle. */
     int64_t blocks, vocabulary;
     const char *model; /* its name */
     const struct tide_task_memory *memory;
     int memory_count;
 };
 
-/* All that a task holds beside the arena. */
+/* Everything that a task holds besides the arena. */
 static inline size_t tide_task_beside(const struct tide_task *task)
 {
     size_t sum = 0;

@@ -15,7 +15,7 @@
 #include <utf8proc.h>
 
 enum { MOST_BYTES = 64 << 20, MOST_TOKENS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
-enum { WHOLE, VOCABULARY, MERGES, ADDED, CONFIG }; /* numbers of files; those after are carried alone */
+enum { WHOLE, VOCABULARY, MERGES, ADDED, CONFIG }; /* numbers of files; later ones are only copied */
 
 const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
     "tokenizer.json",         "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
@@ -34,7 +34,7 @@ static int read_file(const char *path, char **ret_text, size_t *ret_len, struct 
     if (!status && text.failed)
         status = tide_err_set(err, "'%s' is too large for a file of a tokenizer", TIDE_SHOWN(path, 256));
     if (!status)
-        tide_buf_append(&text, "", 0); /* an empty file is none that is missing */
+        tide_buf_append(&text, "", 0); /* an empty file is not a missing one */
     if (!status && !(*ret_text = realloc(text.data, text.len + 1)))
         status = tide_err_set(err, "out of memory for the tokenizer");
     if (status) {
@@ -62,7 +62,7 @@ static const char *type_of(const json_t *object)
     return type ? type : "";
 }
 
-/* Neither missing, null, false, 0 nor empty. */
+/* True if a value is not missing, null, false, 0 or empty. */
 static bool is_set(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -73,7 +73,7 @@ static bool is_set(const json_t *object, const char *key)
 
 /* ---- vocabulary and merges */
 
-/* One more than the highest number, and how long all tokens are together. */
+/* Computes the highest number + 1 and the length of all tokens together. */
 static int measure(json_t *vocabulary, const json_t *added, int64_t *ret_size, size_t *ret_bytes,
                    struct tide_err *err)
 {
@@ -103,7 +103,7 @@ static int measure(json_t *vocabulary, const json_t *added, int64_t *ret_size, s
     return 0;
 }
 
-/* Room for all tokens, of which none may be beyond the model's. */
+/* Allocates memory for all tokens; none may be beyond the model's. */
 static int begin_vocabulary(struct tide_tokenizer *t, json_t *vocabulary, const json_t *added,
                             bool whole_first, int64_t model_size, struct tide_err *err)
 {
@@ -129,7 +129,7 @@ static int begin_vocabulary(struct tide_tokenizer *t, json_t *vocabulary, const 
     return 0;
 }
 
-/* "left right" */
+/* Takes a line "left right". */
 static int take_merge(struct tide_tokenizer *t, const char *line, size_t len, struct tide_err *err)
 {
     const char *space = memchr(line, ' ', len);
@@ -178,7 +178,7 @@ static int read_merges(struct tide_tokenizer *t, const char *text, size_t len, s
 
 /* ---- added tokens */
 
-/* The text of a token that is looked for in normalized text. Caller frees. */
+/* Returns the normalized text of a token that is searched in normalized text. Caller frees. */
 static char *composed(const char *text, size_t len, size_t *ret_len)
 {
     utf8proc_uint8_t *made = NULL;
@@ -206,7 +206,7 @@ static int add_token(struct tide_tokenizer *t, const json_t *token, bool in_comp
     return status;
 }
 
-/* One of tokenizer.json: {"id": 50256, "content": "<|endoftext|>", "special": true, ...}. */
+/* Takes an entry of tokenizer.json: {"id": 50256, "content": "<|endoftext|>", "special": true, ...}. */
 static int take_token(struct tide_tokenizer *t, const json_t *token, const json_t *vocabulary,
                       struct tide_err *err)
 {
@@ -248,7 +248,7 @@ static int32_t added_id(const struct tide_added *added, const char *text)
     return -1;
 }
 
-/* The token that ends a text in the families that are known here. */
+/* Finds the token that ends a text in the known families. */
 static void find_end(struct tide_tokenizer *t)
 {
     static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
@@ -311,7 +311,7 @@ static int take_split(struct tide_tokenizer *t, const json_t *one, struct tide_e
     return add_split(t, regex ? regex : text, !regex, removes, err);
 }
 
-/* *bytes: text was turned into bytes, after which nothing cuts it. */
+/* *bytes: the text is bytes already; nothing can split it after that. */
 static int take_cutter(struct tide_tokenizer *t, const json_t *one, bool *bytes, struct tide_err *err)
 {
     const char *type = type_of(one);
@@ -384,7 +384,7 @@ static int read_whole(struct tide_tokenizer *t, int64_t size, struct tide_err *e
 
 /* ---- vocab.json and merges.txt */
 
-/* A file beside the two, as an object, an empty one where there is none. NULL with a sentence. */
+/* Reads another file of the directory as an object, empty if there is none. NULL with a sentence. */
 static json_t *read_beside(const struct tide_tokenizer *t, int number, struct tide_err *err)
 {
     if (t->files[number].bytes)
@@ -401,7 +401,7 @@ static int name_added(json_t *named, const char *text, json_t *id)
     return json_object_set_new(named, text, json_pack("{s:s, s:O}", "content", text, "id", id));
 }
 
-/* Of added_tokens.json: {"<|im_start|>": 50257}. */
+/* From added_tokens.json: {"<|im_start|>": 50257}. */
 static int name_numbered(json_t *named, json_t *numbers)
 {
     const char *text;
@@ -414,7 +414,7 @@ static int name_numbered(json_t *named, json_t *numbers)
     return 0;
 }
 
-/* Of tokenizer_config.json: {"added_tokens_decoder": {"50256": {"content": "<|endoftext|>", ...}}}. */
+/* From tokenizer_config.json: {"added_tokens_decoder": {"50256": {"content": "<|endoftext|>", ...}}}. */
 static int name_decoded(json_t *named, json_t *config)
 {
     const char *key;
@@ -433,9 +433,9 @@ static int name_decoded(json_t *named, json_t *config)
     return 0;
 }
 
-/* What the two files leave to others, by its text and as tokenizer.json would have it: the end of a text,
- * which GPT-2's own classes add; what added_tokens.json has; and what tokenizer_config.json has, with flags.
- * Caller gives it back. */
+/* Collects added tokens that are not in the two files, by text and in tokenizer.json's form: the end of a
+ * text, which GPT-2's own classes add; added_tokens.json; and tokenizer_config.json, with flags. Caller
+ * releases it. */
 static json_t *added_beside(const struct tide_tokenizer *t, const json_t *vocabulary, struct tide_err *err)
 {
     static const char end[] = "<|endoftext|>";
@@ -455,7 +455,7 @@ static json_t *added_beside(const struct tide_tokenizer *t, const json_t *vocabu
     return named;
 }
 
-/* The values of an object, as a list. */
+/* Returns the values of an object as a list. */
 static json_t *list_of(json_t *object)
 {
     const char *key;
@@ -510,7 +510,7 @@ static struct tide_tokenizer *new_tokenizer(struct tide_err *err)
     return t;
 }
 
-/* A directory with a tokenizer of a kind that is not read has no text for us, and bytes would be wrong. */
+/* Refuses a directory with an unsupported kind of tokenizer: reading text as bytes would be wrong there. */
 static int refuse_others(const char *dir, struct tide_err *err)
 {
     static const char *const names[] = {"tokenizer.model", "spiece.model", "vocab.txt",
@@ -554,7 +554,7 @@ int tide_tokenizer_new(const char *path, int64_t size, struct tide_tokenizer **r
     int status = read_files(t, path, err);
     if (!status)
         status = read_kept(t, size, err);
-    malloc_trim(0); /* JSON of a vocabulary is some ten times as large in memory, and gone */
+    malloc_trim(0); /* the freed JSON took some ten times the vocabulary */
     if (status) {
         tide_tokenizer_free(t);
         return status < 0 ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 1;

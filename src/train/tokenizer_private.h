@@ -13,12 +13,12 @@ struct tide_tokenizer {
     int64_t size;
     const char *source;
     int32_t end;
-    bool composes;                   /* NFC, after the raw tokens were found and before the others are */
-    struct tide_added raw, composed; /* tokens that are found before it, and after it */
+    bool composes;                   /* NFC, between finding the raw and the composed tokens */
+    struct tide_added raw, composed; /* added tokens found before NFC, and after it */
     struct tide_split *splits[TIDE_SPLITS];
     int split_count;
     struct tide_pairs *pairs;
-    bool is_dropped; /* what cutting needs is gone */
+    bool is_dropped; /* what splitting needs was freed */
     struct {
         char *bytes; /* NULL: there is none */
         size_t len;

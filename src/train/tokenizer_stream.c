@@ -1,10 +1,10 @@
 /*
- * tokenizer_stream.c - a text through a tokenizer, in a memory that does not grow with it.
+ * tokenizer_stream.c - tokenizes a text in memory that does not grow with it.
  *
- * Two windows slide over the text. The first holds it as it was read: up to the next added token it is text
- * for certain, and goes, normalized, to the second. There the tokens that are found in normalized text and
- * the patterns cut it into pieces. A window's end is not the end of the text: what could be another match
- * with more of it waits. What waits for more than a window holds is cut there as if the text ended.
+ * Two windows slide over the text. The first holds it as it was read. Text up to the next added token goes,
+ * normalized, to the second. There, added tokens that are found in normalized text and the patterns split it
+ * into pieces. The end of a window is not the end of the text: what more text could turn into another match
+ * waits. If more than a window waits, it is split there as if the text ended.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -16,13 +16,13 @@
 
 enum {
     READ_BYTES = 1 << 16,
-    MOST_WAITING = 1 << 18, /* bytes of a window that wait for more */
-    HISTORY = 8,            /* bytes before what comes next that stay, for who looks at the rune before */
+    MOST_WAITING = 1 << 18, /* bytes of a window that may wait for more */
+    HISTORY = 8,            /* bytes kept before the next, to look at the rune before it */
 };
 
 struct window {
     char *data;
-    size_t room, start, at, len; /* start: of the text that `at` lies in; [at, len) is still to come */
+    size_t room, start, at, len; /* start: of the text that contains `at`; [at, len) is left */
 };
 
 struct stream {
@@ -37,7 +37,7 @@ struct stream {
 
 /* ---- windows */
 
-/* Moves what is still to come to the front, and makes room for more behind it. */
+/* Moves what is left to the front and makes room for more after it. */
 static int window_room(struct window *w, size_t more, struct tide_err *err)
 {
     size_t gone = w->at > HISTORY ? w->at - HISTORY : 0;
@@ -70,8 +70,8 @@ static int encode(struct stream *s, const char *piece, size_t len)
     return count < 0 ? -1 : take(s, tokens, (size_t)count);
 }
 
-/* Cuts text[0, len) with the patterns from number `stage` on. *ret_used: how much of it is pieces now; less
- * than all only if it does not end here. */
+/* Splits text[0, len) with the patterns from number `stage` on. *ret_used: how much of it became pieces; less
+ * than all only if the text does not end here. */
 static int cut(struct stream *s, int stage, const char *text, size_t len, bool ends, size_t *ret_used)
 {
     size_t at = 0, begin, end, unused;
@@ -94,7 +94,7 @@ static int cut(struct stream *s, int stage, const char *text, size_t len, bool e
     return 0;
 }
 
-/* Pieces of what waits in the second window. ends: the text ends with it. */
+/* Makes pieces of the second window. ends: the text ends with it. */
 static int drain(struct stream *s, bool ends)
 {
     struct window *w = &s->text;
@@ -142,8 +142,8 @@ static int append(struct stream *s, const char *text, size_t len)
     return status;
 }
 
-/* How much of text[0, len) can be normalized without what follows: nothing joins with a character of ASCII
- * that comes after it. */
+/* Returns how much of text[0, len) can be normalized without what follows: nothing joins with an ASCII
+ * character that comes after it. */
 static size_t composable(const char *text, size_t len)
 {
     while (len && (uint8_t)text[len - 1] >= 0x80)
@@ -151,7 +151,7 @@ static size_t composable(const char *text, size_t len)
     return len ? len - 1 : 0;
 }
 
-/* What of the first window is UTF-8. ends: what follows is none, or nothing follows. */
+/* Processes the part of the first window that is UTF-8. ends: no UTF-8 follows, or nothing at all. */
 static int read_valid(struct stream *s, bool ends)
 {
     struct window *w = &s->raw;
@@ -190,7 +190,7 @@ static int read_invalid(struct stream *s)
     return 0;
 }
 
-/* Looks on from `valid`: true where it stopped before bytes that are not UTF-8 and will not become any. */
+/* Continues from `valid`. True if it stopped at bytes that are not UTF-8 and cannot become it. */
 static bool look(struct stream *s)
 {
     const struct window *w = &s->raw;
@@ -278,7 +278,7 @@ static int take_memory(void *context, const int32_t *tokens, size_t count, struc
 
 size_t tide_tokenizer_most(const struct tide_tokenizer *tokenizer, size_t len)
 {
-    return tokenizer->composes ? 3 * len : len; /* no character has more than three times its bytes in NFC */
+    return tokenizer->composes ? 3 * len : len; /* in NFC no character has more than three times its bytes */
 }
 
 int64_t tide_tokenizer_tokens(const struct tide_tokenizer *tokenizer, const char *text, size_t len,

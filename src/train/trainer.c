@@ -23,19 +23,19 @@ struct tide_trainer {
     struct tide_task *task;
     struct tide_train_options options; /* settled */
     char resumed[PATH_BYTES];          /* "": from nothing */
-    char passed_over[512];             /* why newer ones than that were not taken */
+    char passed_over[512];             /* why newer checkpoints were skipped */
     struct tide_graph *graph;
     struct tide_device *device;
     struct tide_plan plan, least;
     struct tide_machine *machine;
     int64_t done;
     struct tide_tuning tuning;
-    bool is_warm; /* after the first step of this process: nothing is allocated any more */
+    bool is_warm; /* after the first step of this process: no more allocations */
 };
 
 /* ---- what run this is */
 
-/* Whether a checkpoint lies in the directory of a run. */
+/* True if a checkpoint is in the directory of a run. */
 static bool is_in(const char *checkpoint, const char *dir)
 {
     char above[PATH_BYTES + 4];
@@ -44,7 +44,7 @@ static bool is_in(const char *checkpoint, const char *dir)
     return !stat(above, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Where to go on from, if anywhere; a directory with a run is not written to by another. */
+/* Finds where to resume from, if anywhere. Refuses to write into the directory of another run. */
 static int find_resumed(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
@@ -73,8 +73,8 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
     return 0;
 }
 
-/* A run that begins with a model counts its steps from 1: among the checkpoints of the run that the model is
- * from, its own would not be the newest. */
+/* A run that begins with a model counts its steps from 1. In the directory of the model's run, its
+ * checkpoints would not be the newest. */
 static int begin_with_model(const struct tide_trainer *t, struct tide_err *err)
 {
     if (!t->options.out || !is_in(t->resumed, t->options.out))
@@ -84,7 +84,7 @@ static int begin_with_model(const struct tide_trainer *t, struct tide_err *err)
                          TIDE_SHOWN(t->options.out, 256));
 }
 
-/* What was not given: as the run that goes on had it. */
+/* Takes what was not given from the resumed run. */
 static int take_resumed(struct tide_trainer *t, struct tide_err *err)
 {
     struct tide_train_settings *settings = &t->options.settings, train;
@@ -147,14 +147,14 @@ static int make_graph(const struct tide_trainer *t, struct tide_graph **ret_grap
     return 0;
 }
 
-/* What of the budget is left for the arena; 0 where there is no budget. */
+/* Returns the part of the budget left for the arena; 0: there is no budget. */
 static size_t room_for_arena(const struct tide_trainer *t)
 {
     size_t budget = (size_t)t->options.budget_bytes, beside = tide_task_beside(t->task);
     return budget > beside ? budget - beside : budget ? 1 : 0;
 }
 
-/* Whether the smallest plan fits the budget, of the task with the sizes that it has now. */
+/* True if the smallest plan fits the budget, with the task's current sizes. */
 static bool would_fit(const struct tide_trainer *t)
 {
     struct tide_graph *graph = NULL;
@@ -194,7 +194,7 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
         tide_memory_text((double)(t->least.bytes[TIDE_TRAINED] + t->least.bytes[TIDE_OPTIMIZER]), model));
 }
 
-/* As many as are given, or as the largest operator is worth: more would wait for each other. */
+/* Sets the given number, or as many as the largest operator is worth: more would wait for each other. */
 static void settle_threads(struct tide_trainer *t)
 {
     struct tide_train_options *o = &t->options;
@@ -276,7 +276,7 @@ void tide_trainer_free(struct tide_trainer *t)
 
 /* ---- steps */
 
-/* Of step n, from 1. What goes down to an end is at a tenth there. */
+/* The learning rate of step n, from 1. Schedules that decay end at a tenth. */
 static double rate_at(const struct tide_train_settings *o, int64_t step)
 {
     if (step <= o->warmup)
@@ -337,7 +337,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     return 0;
 }
 
-/* Phases between steps; nothing is allocated in them either. */
+/* Ends a phase between steps; nothing is allocated in it either. */
 static void end_phase(const struct tide_trainer *t, const char *name, int64_t allocations)
 {
     if (t->is_warm)

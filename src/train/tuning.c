@@ -5,7 +5,7 @@ enum { DISTURBED = 2, WAIT_LEAST = 64, WAIT_MOST = 2048 };
 
 static const int64_t long_step_ns = 20 * TIDE_NS_PER_MS;
 
-/* By how much another number of threads must be faster. */
+/* How much faster another number of threads must be. */
 static const double worth = 0.97;
 
 void tide_tuning_init(struct tide_tuning *t, int most)
@@ -13,7 +13,7 @@ void tide_tuning_init(struct tide_tuning *t, int most)
     *t = (struct tide_tuning){.most = most, .now = most, .wait = WAIT_LEAST, .left = DISTURBED + 1};
 }
 
-/* The one in the middle: a step that was interrupted does not count. */
+/* The median: an interrupted step does not count. */
 static int64_t median(const int64_t *of)
 {
     for (int i = 0; i < TIDE_TUNING_STEPS; i++) {
@@ -28,7 +28,7 @@ static int64_t median(const int64_t *of)
     return of[0];
 }
 
-/* Fewer and more in turn, as far as there are. */
+/* Tries fewer and more in turn, within the limits. */
 static void begin_trial(struct tide_tuning *t)
 {
     bool more = t->now * 2 <= t->most && (!t->tried_more || t->now == 1);
@@ -62,6 +62,6 @@ int tide_tuning_step(struct tide_tuning *t, int64_t ns)
     else if (t->left <= 0 && median(t->ns[0]) < long_step_ns)
         begin_trial(t);
     else if (t->left <= TIDE_TUNING_STEPS)
-        t->count = 0; /* time them anew, just before they are compared */
+        t->count = 0; /* time them again, just before they are compared */
     return t->other ? t->other : t->now;
 }

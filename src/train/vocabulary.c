@@ -19,7 +19,7 @@ struct tide_vocabulary {
     char symbols[256];
     int16_t token_of[256];                  /* -1: none */
     const struct tide_tokenizer *tokenizer; /* NULL: none */
-    struct tide_tokenizer *owned;           /* the same; NULL: it is the data's */
+    struct tide_tokenizer *owned;           /* the same; NULL: it belongs to the data */
 };
 
 void tide_vocabulary_write(const struct tide_vocabulary *v, FILE *out)
@@ -94,7 +94,7 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
     return status;
 }
 
-/* The tokenizer's files beside it; without them what a model learned with them cannot be read. */
+/* Reads the tokenizer's files next to it; a model that learned with them needs them. */
 static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
     int status = tide_tokenizer_new(dir, v->size, &v->owned, err);
