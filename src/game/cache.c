@@ -10,7 +10,7 @@ enum { HEADER = 64, WAYS = 2 };
 
 struct entry {
     uint64_t key;
-    uint64_t put; /* when: the number of the put, from 1; 0 never */
+    uint64_t put; /* the number of the put, from 1; 0: never */
     float value;
     uint16_t priors[];
 };
@@ -19,7 +19,7 @@ struct tide_cache {
     size_t entry_bytes;
     uint64_t places;
     uint64_t puts;
-    uint64_t forgotten; /* puts up to this one count no more */
+    uint64_t forgotten; /* puts up to this one are invalid */
     int moves;
 };
 
@@ -61,7 +61,7 @@ uint64_t tide_cache_key(const struct tide_game *game, const struct tide_position
     return tide_random_at(tide_position_key(game, position), (uint64_t)(position->last + 1), 0);
 }
 
-/* The first entry of a key's place. */
+/* Returns the first entry of a key's place. */
 static struct entry *place_of(const struct tide_cache *cache, uint64_t key)
 {
     uint64_t place = (uint64_t)((unsigned __int128)key * cache->places >> 64);

@@ -6,7 +6,7 @@
 
 static double elo_of(double score, double games)
 {
-    /* All but a rounding is all, too. */
+    /* A score that differs from 0 or 1 only by rounding counts as such. */
     if (score < 1e-12)
         score = 0.5 / (games + 1);
     else if (score > 1 - 1e-12)
@@ -16,7 +16,7 @@ static double elo_of(double score, double games)
 
 struct tide_rating tide_contest_rate(int64_t won, int64_t drawn, int64_t lost)
 {
-    const double z = 1.959963984540054; /* 95 % of a normal distribution lie within so many deviations */
+    const double z = 1.959963984540054; /* 95 % of a normal distribution lie within this many deviations */
     double games = (double)(won + drawn + lost);
     TIDE_CHECK(won + drawn + lost, >, 0);
     double score = ((double)won + (double)drawn / 2) / games, share = z * z / games;

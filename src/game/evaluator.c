@@ -1,10 +1,10 @@
-/* evaluator.c - the search of one game with one evaluator. */
+/* evaluator.c - searches one game with one evaluator. */
 #include "game/evaluator.h"
 
 #include "base/check.h"
 #include "base/clock.h"
 
-/* Where the parts of a workspace begin, each at a multiple of 64 bytes. */
+/* Offsets of the parts of a workspace, each a multiple of 64. */
 struct parts {
     size_t leaves, positions, logits, values, end;
 };
@@ -41,7 +41,7 @@ struct batch {
     int count;
 };
 
-/* What the cache knows goes back at once. */
+/* Gives a leaf back at once if the cache has its evaluation. */
 static bool give_known(struct batch *batch, const struct tide_leaf *leaf)
 {
     float value;
@@ -55,8 +55,8 @@ static bool give_known(struct batch *batch, const struct tide_leaf *leaf)
     return true;
 }
 
-/* Up to so many simulations: those that need no evaluator are done, the others wait in the batch. Returns how
- * many are done. */
+/* Does up to `simulations` simulations: those that need no evaluator are done at once, the others wait in the
+ * batch. Returns how many are done. */
 static int64_t gather(struct batch *batch, int64_t simulations)
 {
     int64_t done = 0;
@@ -67,8 +67,8 @@ static int64_t gather(struct batch *batch, int64_t simulations)
         if (descent == TIDE_BUSY)
             break;
         if (descent == TIDE_BACKED_UP || give_known(batch, leaf)) {
-            /* A batch of one is valued before the next descent, and simulations that need none are as good as
-             * that. */
+            /* Stops after `most` simulations even if none needed the evaluator: the caller looks at the clock
+             * then. */
             if (++done >= batch->evaluator->most && batch->count == 0)
                 break;
             continue;

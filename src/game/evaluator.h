@@ -1,5 +1,5 @@
 /*
- * evaluator.h - what says how good positions are, and a search that asks it.
+ * evaluator.h - evaluates positions, and runs a search with an evaluator.
  *
  * A net is an evaluator; so is a random game to the end (random_rollouts.h).
  */
@@ -10,25 +10,25 @@
 #include "game/search.h"
 
 struct tide_evaluator {
-    int most; /* positions that it takes at once, at least 1 */
-    /* Values count positions (1 .. most), none of which is the end of a game: logits of all moves for each,
-     * one position after the other, and a value from -1 to 1 for the side to move. Not 0: it failed, and its
+    int most; /* positions at once, at least 1 */
+    /* Evaluates count positions (1 .. most), in none of which the game has ended: logits of all moves for
+     * each, position after position, and a value from -1 to 1 for the side to move. Not 0: it failed, and its
      * context says why. */
     int (*evaluate)(void *context, const struct tide_position *positions, int count, float *logits,
                     float *values);
     void *context;
 };
 
-/* Bytes that tide_search_run needs besides the search, beginning at a multiple of 64, for up to so many
- * positions at once. */
+/* Returns the bytes of tide_search_run's workspace, aligned to 64, for up to `most` positions at once. */
 size_t tide_search_workspace_bytes(const struct tide_game *game, int most);
 
-/* So many more simulations, or until the clock (tide_clock_ns) reads deadline_ns if that is not 0; at least
- * one batch. Leaves go to the evaluator in batches of up to evaluator->most. What the cache has (it may be
- * NULL) is not asked again; found or asked, the tree is the same. most is at most that of the workspace.
- * Returns 0, or -1 if the evaluator failed; then the search goes on from where it was.
+/* Does that many more simulations, or stops when the clock (tide_clock_ns) reaches deadline_ns, if that is
+ * not 0; does at least one batch. Leaves go to the evaluator in batches of up to evaluator->most, which may
+ * not exceed that of the workspace. Positions in the cache (may be NULL) are not evaluated again; the tree is
+ * the same either way. Returns 0, or -1 if the evaluator failed; the search can then continue from where it
+ * was.
  *
- * Nothing is searched where the game has ended. */
+ * Does nothing if the game has ended. */
 int tide_search_run(struct tide_search *search, const struct tide_evaluator *evaluator,
                     struct tide_cache *cache, int64_t simulations, int64_t deadline_ns, void *workspace);
 

@@ -1,4 +1,4 @@
-/* game.c - the table of games, moves and results, and what things are called. */
+/* game.c - the table of games, moves and results, and names. */
 #include "game/game.h"
 
 #include "base/check.h"
@@ -13,7 +13,7 @@ _Static_assert(sizeof(struct tide_position) == 120, "no bytes that nobody sets")
 static const struct kind {
     const char *name;
     int columns, rows; /* the usual board */
-    int least, most;   /* columns of the boards there are */
+    int least, most;   /* columns of the smallest and largest board */
     int line;
     bool drops;
 } kinds[] = {
@@ -77,8 +77,8 @@ int tide_game_of(const char *name, int board, bool exact, struct tide_game *ret_
     return 0;
 }
 
-/* Bit 0 of a symmetry is left for right, bit 1 top for bottom, and before them bit 2, columns for rows. A
- * column as a move is its cell in the top row, which stays there. */
+/* Bit 2 of a symmetry exchanges columns and rows; then bit 0 mirrors left and right, and bit 1 top and
+ * bottom. A move that is a column is the cell in the top row, and stays there. */
 int tide_game_symmetric(const struct tide_game *game, int symmetry, int cell_or_move)
 {
     int row = cell_or_move / game->columns, column = cell_or_move % game->columns;
@@ -146,7 +146,7 @@ int tide_position_cell(const struct tide_game *game, const struct tide_position 
     return cell;
 }
 
-/* Stones in a row from a cell on, without it: at most so many, step by step. */
+/* Counts the stones in a row after a cell, at most `most`. */
 static int run(const uint64_t *stones, int cell, int step, int most)
 {
     int count = 0;
@@ -160,14 +160,14 @@ static int lesser(int a, int b)
     return a < b ? a : b;
 }
 
-/* Whether the stone in a cell has made a line; no more stones are looked at than decide that. */
+/* True if the stone in a cell has made a line. Looks at no more stones than needed. */
 static bool completes(const struct tide_game *game, const uint64_t *stones, int cell)
 {
     int row = cell / game->columns, column = cell % game->columns;
     int up = lesser(row, game->line), down = lesser(game->rows - 1 - row, game->line);
     int left = lesser(column, game->line), right = lesser(game->columns - 1 - column, game->line);
     const struct {
-        int step, before, after; /* from a cell to the next, and how far it is to the edges */
+        int step, before, after; /* step: from a cell to the next; before, after: distance to the edges */
     } lines[] = {
         {1, left, right},
         {game->columns, up, down},

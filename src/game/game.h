@@ -1,11 +1,11 @@
 /*
  * game.h - board games for two: tic-tac-toe, Connect Four and Gomoku, as one table.
  *
- * A game is a board, a number of stones in a row that win, and whether stones fall. A position is two sets of
- * bits, one for each side, and what the last move did to it: nobody keeps more than that, and nothing is
- * allocated. All functions depend on their arguments alone; any number of threads may call them.
+ * A game is a board, the number of stones in a row that win, and whether stones fall. A position is two bit
+ * sets, one for each side, and the result of the last move: nothing else is kept, and nothing is allocated.
+ * All functions depend on their arguments alone; any number of threads may call them.
  *
- * Cells are numbered row * columns + column, from the top left. A move is a cell, or where stones fall, a
+ * Cells are numbered row * columns + column, from the top left. A move is a cell or, if stones fall, a
  * column. The first player is 0, the other 1; plies & 1 is who moves next.
  */
 #ifndef TIDE_GAME_H
@@ -23,25 +23,24 @@ enum {
     TIDE_BOARD_WORDS = 7,
     TIDE_SYMMETRIES = 8,
     TIDE_PLANES = 5,
-    TIDE_MOVE_NAME = 8, /* bytes that hold any move's name and its NUL */
+    TIDE_MOVE_NAME = 8, /* bytes of the longest move name with its NUL */
 };
 
 struct tide_game {
-    const char *name; /* "tictactoe", "connect4", "gomoku": lives as long as the program */
+    const char *name; /* "tictactoe", "connect4", "gomoku": static */
     int columns, rows;
-    int line;       /* so many in a row win */
+    int line;       /* this many in a row win */
     bool exact;     /* and more do not */
     bool drops;     /* a move is a column, and its stone falls to the lowest empty cell */
     int cells;      /* columns * rows */
-    int moves;      /* numbers that a move can be: 0 .. moves - 1 */
-    int symmetries; /* 8 on a square board; 2 where stones fall: as it is, and left for right */
+    int moves;      /* moves are numbered 0 .. moves - 1 */
+    int symmetries; /* 8 on a square board; 2 if stones fall: identity and mirror */
 };
 
-/* The game of that name on a board of so many columns (0: the usual one). exact: only gomoku has that rule.
- */
+/* The game of that name on a board of that many columns (0: the usual size). exact: only in gomoku. */
 int tide_game_of(const char *name, int board, bool exact, struct tide_game *ret_game, struct tide_err *err);
 
-/* Where a symmetry (0 .. symmetries - 1; 0 changes nothing) takes a cell or a move. */
+/* Returns where a symmetry (0 .. symmetries - 1; 0 is the identity) takes a cell or a move. */
 int tide_game_symmetric(const struct tide_game *game, int symmetry, int cell_or_move);
 
 enum tide_outcome { TIDE_PLAYING, TIDE_WON /* by whoever moved last */, TIDE_DRAWN };
@@ -56,51 +55,51 @@ struct tide_position {
 
 void tide_position_begin(const struct tide_game *game, struct tide_position *ret_position);
 
-/* Whether a move, which may be any number, is on the board and possible. Nothing is once a game has ended. */
+/* True if a move, which may be any number, is possible. None is once the game has ended. */
 bool tide_position_may(const struct tide_game *game, const struct tide_position *position, int move);
 
-/* All possible moves in rising order, at most game->moves of them. Returns how many. */
+/* Lists all possible moves in ascending order, at most game->moves. Returns how many. */
 int tide_position_moves(const struct tide_game *game, const struct tide_position *position,
                         uint16_t *ret_moves);
 
-/* How many moves are possible. */
+/* Returns how many moves are possible. */
 int tide_position_choices(const struct tide_game *game, const struct tide_position *position);
 
-/* The cell that the stone of a possible move comes to lie on. */
+/* Returns the cell where the stone of a possible move ends up. */
 int tide_position_cell(const struct tide_game *game, const struct tide_position *position, int move);
 
 /* Plays a move, which must be possible, and sets the outcome. */
 void tide_position_play(const struct tide_game *game, struct tide_position *position, int move);
 
-/* For caches: equal for equal stones, whatever order they came in; for others different, as far as 64 bits
- * go. Who moves next follows from the stones. */
+/* For caches: equal for equal stones in whatever order they came, and different for others as far as 64 bits
+ * allow. Who moves next follows from the stones. */
 uint64_t tide_position_key(const struct tide_game *game, const struct tide_position *position);
 
-/* The empty cells on which one more stone of a side (0 or 1) would complete a line; where stones fall, of
- * those only the cells that the next stone can reach. */
+/* Finds the empty cells where one more stone of a side (0 or 1) would complete a line; if stones fall, only
+ * those that the next stone can reach. */
 void tide_position_completing(const struct tide_game *game, const struct tide_position *position, int side,
                               uint64_t ret_cells[TIDE_BOARD_WORDS]);
 
-/* What a net sees of a position, turned by a symmetry: cells x TIDE_PLANES numbers, the planes of a cell side
- * by side, all 0 or 1: stones of the side to move, stones of the other, the last stone, whether the first
- * player is to move, cells where a stone of either side completes a line at once. */
+/* Writes what a net sees of a position, turned by a symmetry: cells x TIDE_PLANES numbers, the planes of a
+ * cell side by side, all 0 or 1: stones of the side to move, stones of the other, the last stone, 1 if the
+ * first player is to move, cells where a stone of either side completes a line at once. */
 void tide_position_planes(const struct tide_game *game, const struct tide_position *position, int symmetry,
                           float *ret_planes);
 
-/* A position in few bytes, for replay: the last stone's cell in two bytes, then two bits a cell (0 empty, 1
- * the first player's, 2 the other's). Unpacking trusts nothing: bytes that no game leads to are refused with
- * a sentence (stones of one side only, in the air, or after the end of the game). */
+/* A position in few bytes, for replay: the last stone's cell in two bytes, then two bits per cell (0 empty, 1
+ * the first player's, 2 the other's). Unpacking trusts nothing: it refuses bytes that no game leads to
+ * (stones of one side only, in the air, or after the end of the game) with a sentence. */
 size_t tide_position_packed_bytes(const struct tide_game *game);
 void tide_position_pack(const struct tide_game *game, const struct tide_position *position,
                         uint8_t *ret_bytes);
 int tide_position_unpack(const struct tide_game *game, const uint8_t *bytes,
                          struct tide_position *ret_position, struct tide_err *err);
 
-/* The name of a move: the column's letter from 'a' and the row's number from the bottom, "h8"; where stones
+/* The name of a move: the column's letter from 'a' and the row's number from the bottom, "h8"; if stones
  * fall, the letter alone. Returns ret_name. */
 char *tide_move_name(const struct tide_game *game, int move, char ret_name[TIDE_MOVE_NAME]);
 
-/* The move of that name (letters large or small), or -1 if the board has none. */
+/* Returns the move of that name (in either case), or -1 if the board has none. */
 int tide_move_of(const struct tide_game *game, const char *name);
 
 static inline bool tide_cell_in(const uint64_t cells[TIDE_BOARD_WORDS], int cell)

@@ -48,7 +48,7 @@ void tide_position_pack(const struct tide_game *game, const struct tide_position
     }
 }
 
-/* The last stone is one of the side that moved last, without which no line was there. */
+/* The last stone belongs to the side that moved last, and without it there was no line. */
 static int check_last(const struct tide_game *game, const struct tide_position *p, struct tide_err *err)
 {
     if (p->plies == 0)

@@ -1,13 +1,13 @@
 /*
- * game_lines.c - lines on the whole board at once: a row of stones is one word, so that a few words, shifted
- * by how far apart they lie, say where all lines of a direction are.
+ * game_lines.c - finds lines on the whole board at once: a row of stones is one word, and words shifted
+ * against each other show all lines of a direction.
  */
 #include "game/game_private.h"
 
 #include <string.h>
 
-/* Rows of a board and, above and below, as many empty ones as a line can reach out. Bit MARGIN + c is column
- * c; around the columns are zeros too. */
+/* The rows of a board and, above and below, as many empty ones as a line can reach. Bit MARGIN + c is column
+ * c; there are zeros around the columns too. */
 enum { LINE_MOST = 5, MARGIN = LINE_MOST + 1, HEIGHT = TIDE_BOARD_SIDE + 2 * MARGIN };
 
 struct rows {
@@ -30,7 +30,7 @@ static void rows_of(const struct tide_game *game, const uint64_t *cells, struct 
 
 static const int directions[4][2] = {{0, 1}, {1, 0}, {1, 1}, {1, -1}};
 
-/* What lies so many steps in a direction from each cell, for all rows at once. */
+/* For each cell: what is `steps` steps away in a direction, for all rows at once. */
 static void beyond(const struct rows *rows, const int direction[2], int steps, struct rows *ret)
 {
     int down = steps * direction[0], right = steps * direction[1];
@@ -38,8 +38,8 @@ static void beyond(const struct rows *rows, const int direction[2], int steps, s
         ret->at[row] = right >= 0 ? rows->at[row + down] >> right : rows->at[row + down] << -right;
 }
 
-/* Adds the cells, be they taken or not, that are in a line all of whose others are stones: some before the
- * cell, the rest after it. */
+/* Adds the cells, occupied or not, that belong to a line whose other cells are all stones: n before the cell,
+ * the rest after it. */
 static void add_lines(const struct tide_game *game, const struct rows *rows, const int direction[2],
                       struct rows *found)
 {
@@ -55,7 +55,7 @@ static void add_lines(const struct tide_game *game, const struct rows *rows, con
     }
     for (int n = 0; n < game->line; n++) {
         const struct rows *before = runs[0] + n, *after = runs[1] + game->line - 1 - n;
-        /* Where more do not win, there must be no more. */
+        /* If more than a line does not win, there must be no more stones. */
         uint32_t longer = game->exact ? ~UINT32_C(0) : 0;
         for (int row = MARGIN; row < HEIGHT - MARGIN; row++)
             found->at[row] |=

@@ -1,10 +1,10 @@
-/* game_private.h - what the files of games tell one another. */
+/* game_private.h - shared by the files of game.h. */
 #ifndef TIDE_GAME_PRIVATE_H
 #define TIDE_GAME_PRIVATE_H
 
 #include "game/game.h"
 
-/* Whether stones hold a line that wins. */
+/* True if stones contain a line that wins. */
 bool tide_stones_have_line(const struct tide_game *game, const uint64_t stones[TIDE_BOARD_WORDS]);
 
 #endif

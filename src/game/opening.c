@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Within so many rows and columns. */
+/* True if a cell is in the middle square of that side. */
 static bool is_in_the_middle(const struct tide_game *game, int cell, int side)
 {
     int row = cell / game->columns, column = cell % game->columns;
@@ -22,7 +22,7 @@ static int draw_move(const struct tide_game *game, const struct tide_position *p
     }
 }
 
-/* From what the stones of one player need at the least to the whole board. */
+/* Draws the side of a square: from the least that one player's stones need to the whole board. */
 static int draw_side(const struct tide_game *game, struct tide_random *random)
 {
     int smallest = game->line < game->rows ? game->line : game->rows;

@@ -1,8 +1,8 @@
 /*
- * priors.c - the priors of a search: softmax over what is possible, and Dirichlet noise at the root.
+ * priors.c - the priors of a search: softmax over possible moves, and Dirichlet noise at the root.
  *
- * The exponential function is our own: that of the C library may round otherwise from one processor to the
- * next, and a search is to be the same everywhere.
+ * The exponential function is our own: the C library's may round differently from one processor to the next,
+ * and a search must be the same everywhere.
  */
 #include "game/search_private.h"
 
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* e^x for x from -80 to 0, to a few units in the last place. Branches would keep it from being vectors. */
+/* e^x for x from -80 to 0, to a few units in the last place. Branches would prevent vectorisation. */
 static float exponential(float x)
 {
     union {
@@ -30,12 +30,11 @@ static float exponential(float x)
     return (sum * rest * rest + rest + 1) * power.number;
 }
 
-/* Loops run over whole groups of so many numbers, each with its own maximum and sum, so that they are vectors
- * in the same order everywhere. */
+/* Loops run over whole groups of LANES numbers, each lane with its own maximum and sum, so that they
+ * vectorise with the same order of additions everywhere. */
 enum { LANES = 8, NUMBERS = (TIDE_BOARD_CELLS + LANES - 1) / LANES * LANES };
 
-/* From logits, the first count of which count, to e to their power, less the largest of them. Returns the
- * sum. */
+/* Replaces the first `count` logits by exponentials relative to the largest. Returns the sum. */
 static float exponentials(float *numbers, int count)
 {
     float most[LANES], sums[LANES] = {0};
@@ -48,7 +47,7 @@ static float exponentials(float *numbers, int count)
             most[k] = numbers[i + k] > most[k] ? numbers[i + k] : most[k];
     for (int k = 1; k < LANES; k++)
         most[0] = most[k] > most[0] ? most[k] : most[0];
-    /* What is not a number, or too far below the others, counts as hardly anything. */
+    /* NaN, or a logit too far below the largest, counts as nearly nothing. */
     for (int i = 0; i < count; i++) {
         float below = numbers[i] - most[0];
         numbers[i] = exponential(below > -80 ? below : -80);
@@ -129,7 +128,7 @@ void tide_search_noise(struct tide_search *search, struct tide_random *random)
     TIDE_CHECK(root->count, >, 0);
     TIDE_CHECK(root->out, ==, 0);
     TIDE_CHECK_TRUE(search->rule.noise_alpha > 0);
-    /* Drawn in the order of moves, which does not depend on the order in which they were tried. */
+    /* Draws in the order of moves, which does not depend on the order in which they were tried. */
     double drawn[TIDE_BOARD_CELLS] = {0}, sum = 0;
     bool possible[TIDE_BOARD_CELLS] = {false};
     for (int i = 0; i < root->count; i++)

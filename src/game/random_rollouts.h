@@ -1,5 +1,5 @@
 /*
- * random_rollouts.h - plain Monte Carlo: a position is worth what random games from it come to.
+ * random_rollouts.h - plain Monte Carlo: the value of a position is the result of random games from it.
  */
 #ifndef TIDE_RANDOM_ROLLOUTS_H
 #define TIDE_RANDOM_ROLLOUTS_H
@@ -11,7 +11,7 @@ struct tide_rollouts {
     struct tide_random random;
 };
 
-/* What one random game from a position comes to, for the side to move there: 1, 0 or -1. */
+/* Returns the result of one random game from a position, for the side to move there: 1, 0 or -1. */
 int tide_rollout(const struct tide_game *game, const struct tide_position *position,
                  struct tide_random *random);
 

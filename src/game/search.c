@@ -1,10 +1,10 @@
 /*
- * search.c - descents, values on their way back, and the tree that stays.
+ * search.c - descents, values on their way back, and the tree that is kept.
  *
- * The children of a position are in two parts. Those that were tried come first, in the order in which that
- * happened. Of the others only one can be chosen next, the one of the highest prior (of equals, the lowest
- * move), because they count the same but for their priors: it stands at the front of them. So a choice looks
- * at the tried ones and one more, however many moves there are.
+ * The children of a position are in two parts. Tried ones come first, in the order in which they were tried.
+ * Among the untried ones, only the one with the highest prior (of equals, the lowest move) can be chosen
+ * next, because they differ in nothing else: it is at their front. So a choice looks at the tried ones and
+ * one more, however many moves there are.
  */
 #include "game/search_private.h"
 
@@ -78,7 +78,7 @@ void tide_search_bring_next(const struct tide_child *parent, struct tide_child *
         swap(&children[next], &children[parent->tried]);
 }
 
-/* The child that a descent goes on to. */
+/* Selects the child to descend to. */
 static uint32_t select_child(const struct tide_search *search, struct tide_child *tree, uint32_t at)
 {
     struct tide_child *parent = &tree[at], *children = tree + parent->first;
@@ -189,7 +189,7 @@ void tide_search_give_priors(struct tide_search *search, const struct tide_leaf 
     tide_search_drop(search, leaf);
     TIDE_CHECK(tide_search_tree(search)[leaf->path[leaf->depth]].count, ==, 0);
     expand(search, leaf, priors);
-    /* What is not a number becomes a loss. */
+    /* NaN becomes a loss. */
     back_up(tide_search_tree(search), leaf, value > -1 ? value < 1 ? value : 1 : -1);
 }
 
@@ -210,7 +210,7 @@ void tide_search_advance(struct tide_search *search, int move)
     for (uint32_t i = old->first; i < old->first + old->count; i++)
         if (old[i].move == move)
             *kept = old[i];
-    /* What was copied is gone through in order, and the children of each are copied behind all others. */
+    /* Goes through the copied children in order and appends the children of each. */
     uint32_t used = 1;
     for (uint32_t i = 0; i < used; i++) {
         if (kept[i].count == 0)
@@ -255,7 +255,7 @@ float tide_search_move_value(const struct tide_search *search, int move)
     return 0;
 }
 
-/* Whether a is to be played rather than b. */
+/* True if a is to be played rather than b. */
 static bool is_better(const struct tide_child *a, const struct tide_child *b)
 {
     if (a->visits != b->visits)

@@ -4,17 +4,17 @@
 
 #include "game/search.h"
 
-/* A move and the position after it. Sums are of values for the side that made the move, so that a parent
- * compares its children as they are. */
+/* A move and the position after it. Sums are of values for the side that made the move, so that a parent can
+ * compare its children directly. */
 struct tide_child {
     uint32_t visits;
     float sum;
-    uint32_t first;  /* of its own children; they follow it in memory */
-    uint16_t count;  /* of its own children: 0 until it is given */
-    uint16_t tried;  /* so many of them, the first ones, have been visited or are out */
+    uint32_t first;  /* of its own children, which are adjacent */
+    uint16_t count;  /* of its own children; 0 until it is evaluated */
+    uint16_t tried;  /* how many of them, from the first, were visited or are out */
     uint16_t move;   /* unused in the root */
     uint16_t prior;  /* see tide_prior_number */
-    uint16_t out;    /* leaves below it, or itself, that are out */
+    uint16_t out;    /* leaves at or below it that are out */
     uint16_t unused; /* 0 */
 };
 
@@ -25,9 +25,9 @@ struct tide_search {
     struct tide_search_rule rule;
     struct tide_position root;
     uint32_t capacity; /* children in each half */
-    uint32_t half;     /* which is in use: 0 or 1 */
+    uint32_t half;     /* the one in use: 0 or 1 */
     uint32_t used;     /* children in it */
-    uint32_t most[2];  /* that were ever used in each */
+    uint32_t most[2];  /* the most ever used in each */
     uint64_t full;
 };
 
@@ -45,7 +45,7 @@ static inline struct tide_child *tide_search_tree(const struct tide_search *sear
     return tide_search_half(search, search->half);
 }
 
-/* A prior is stored in 16 bits: 5 of an exponent and 11 of a fraction, from 2^-31 to 1, and 0 for less. */
+/* A prior has 16 bits: 5 of exponent and 11 of fraction, from 2^-31 to 1; 0 for less. */
 static inline float tide_prior_number(uint16_t code)
 {
     union {
@@ -55,7 +55,7 @@ static inline float tide_prior_number(uint16_t code)
     return code ? as.number : 0;
 }
 
-/* The nearest one to a number from 0 to 1. */
+/* Returns the code nearest to a number from 0 to 1. */
 static inline uint16_t tide_prior_code(float number)
 {
     union {
@@ -66,17 +66,16 @@ static inline uint16_t tide_prior_code(float number)
     return (uint16_t)(code > 0 ? code : 0);
 }
 
-/* Leaves priors to the moves of a position that are forced, if some are (tide_search_rule.forced). */
+/* If some moves of a position are forced, clears the priors of the others (tide_search_rule.forced). */
 void tide_priors_force(const struct tide_game *game, const struct tide_position *position, uint16_t *priors);
 
-/* Of two children that were not tried the one of the higher rank comes first: the likelier, of equals the
- * lower move. */
+/* Of two untried children, the higher rank comes first: the likelier, of equals the lower move. */
 static inline uint32_t tide_child_rank(const struct tide_child *child)
 {
     return (uint32_t)child->prior << 16 | (uint16_t)~child->move;
 }
 
-/* Brings to the front of the children that were not tried the one to be tried next. */
+/* Moves the untried child that is to be tried next to the front of the untried ones. */
 void tide_search_bring_next(const struct tide_child *parent, struct tide_child *children);
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define WHO      "the board"
-#define SLICE_NS (30 * (int64_t)TIDE_NS_PER_MS) /* of thinking, between two looks at the keyboard */
+#define SLICE_NS (30 * (int64_t)TIDE_NS_PER_MS) /* of thinking, between two checks of the keyboard */
 #define FRAME_NS (100 * (int64_t)TIDE_NS_PER_MS)
 #define IDLE_NS  (1000 * (int64_t)TIDE_NS_PER_MS)
 
@@ -26,8 +26,8 @@ struct screen {
     struct tide_board_view view;
     struct tide_position position;
     int16_t moves[TIDE_BOARD_CELLS]; /* of this game, position.plies of them */
-    int32_t ms[TIDE_BOARD_CELLS];    /* that each took */
-    int64_t began_ns;                /* the move that is being thought of */
+    int32_t ms[TIDE_BOARD_CELLS];    /* time of each */
+    int64_t began_ns;                /* start of thinking about the current move */
     int64_t drawn_ns;
     struct tide_turn turn;
     bool thinks; /* about `position`, within `turn` */
@@ -77,7 +77,7 @@ static const char *name_file(const struct screen *s, char *path, size_t size)
     return path;
 }
 
-/* The next that no file has. */
+/* Takes the next number whose file does not exist. */
 static void number_game(struct screen *s)
 {
     char path[PATH_MAX];
@@ -132,7 +132,7 @@ static int begin_thinking(struct screen *s, struct tide_err *err)
     return tide_player_set(s->player, s->game, &s->position, err);
 }
 
-/* After every change of the position or the sides. */
+/* Called after every change of the position or the sides. */
 static int go_on(struct screen *s, struct tide_err *err)
 {
     s->began_ns = tide_clock_ns();
@@ -168,7 +168,7 @@ static int user_plays(struct screen *s, int move, struct tide_err *err)
     return 0;
 }
 
-/* Back to the user's move before: one ply while the program thinks about it, else two. */
+/* Goes back to the user's previous move: one ply while the program thinks, else two. */
 static int take_back(struct screen *s, struct tide_err *err)
 {
     int plies = s->position.plies - 1;
@@ -301,7 +301,7 @@ static int fit(struct screen *s, struct tide_err *err)
                                                        : 0;
 }
 
-/* A slice of thinking, and what came of it. */
+/* Thinks for a slice and handles the result. */
 static int think(struct screen *s, struct tide_err *err)
 {
     int status = tide_player_step(s->player, &s->turn, SLICE_NS, err);

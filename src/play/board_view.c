@@ -6,7 +6,7 @@ enum {
     LEFT = 4,        /* column of its first column */
     STEP = 2,        /* columns from one cell to the next */
     BELOW = 3,       /* rows under the board: letters, a message, keys */
-    LEAST_ASIDE = 20 /* columns that are worth writing into beside the board */
+    LEAST_ASIDE = 20 /* the fewest columns beside the board worth using */
 };
 
 static const char stones[] = {'X', 'O'};
@@ -29,7 +29,7 @@ int tide_board_view_move_at(const struct tide_game *game, int row, int column)
     return game->drops ? x : y * game->columns + x;
 }
 
-/* Whose stone lies on a cell: 0, 1; -1: nobody's. */
+/* Returns whose stone is on a cell: 0, 1; -1: nobody's. */
 static int stone_on(const struct tide_position *position, int cell)
 {
     return tide_cell_in(position->stones[0], cell) ? 0 : tide_cell_in(position->stones[1], cell) ? 1 : -1;
@@ -50,7 +50,7 @@ static void draw_board(const struct tide_board_view *v, struct tide_cells *cells
         tide_cells_rune(cells, TOP + v->game->rows, LEFT + STEP * x, TIDE_STYLE_DIM, (uint32_t)('a' + x));
 }
 
-/* Two marks around a cell. */
+/* Draws two marks around a cell. */
 static void embrace(const struct tide_board_view *v, struct tide_cells *cells, int cell, const char marks[2],
                     enum tide_style style)
 {
@@ -65,8 +65,7 @@ static void draw_marks(const struct tide_board_view *v, struct tide_cells *cells
         embrace(v, cells, v->position->last, "()", TIDE_STYLE_STRONG);
     if (v->cursor < 0)
         return;
-    int cell =
-        v->cursor; /* where stones fall, the one that the next would lie on; on a full column its top */
+    int cell = v->cursor; /* if stones fall, the cell where the next would land; in a full column its top */
     if (v->game->drops && tide_position_may(v->game, v->position, v->cursor))
         cell = tide_position_cell(v->game, v->position, v->cursor);
     embrace(v, cells, cell, "[]", TIDE_STYLE_CHOSEN);

@@ -33,7 +33,7 @@ __attribute__((format(printf, 2, 3))) static enum tide_gomocup_want answer(struc
 
 /* ---- numbers and coordinates */
 
-/* A decimal number, which stops at `most`; blanks in front of it are skipped. */
+/* A decimal number, limited to `most`; skips blanks before it. */
 static bool take_number(const char **at, int64_t most, int64_t *ret_number)
 {
     const char *s = *at + strspn(*at, " \t");
@@ -49,7 +49,7 @@ static bool take_number(const char **at, int64_t most, int64_t *ret_number)
     return true;
 }
 
-/* `count` numbers with commas between them, and nothing behind. */
+/* `count` numbers with commas between them, and nothing after. */
 static bool take_numbers(const char *text, int count, int64_t *ret_numbers)
 {
     for (int i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ static int cell_of(const struct tide_gomocup *g, const int64_t xy[2], struct tid
     return (int)xy[1] * g->game.columns + (int)xy[0];
 }
 
-/* "X,Y" of a cell of the board, or -1. */
+/* Parses "X,Y". Returns the cell, or -1. */
 static int take_cell(const struct tide_gomocup *g, const char *text, struct tide_err *err)
 {
     int64_t xy[2];
@@ -98,7 +98,7 @@ static int put_stone(struct tide_gomocup *g, int cell, bool own, struct tide_err
 
 /* ---- positions */
 
-/* The stones may have come in any order: only whose they are counts, and which of the other's is the last. */
+/* The stones may have come in any order: only their owners count, and which of the opponent's is the last. */
 static int make_position(struct tide_gomocup *g, struct tide_err *err)
 {
     uint8_t packed[2 + (TIDE_BOARD_CELLS + 3) / 4] = {0};
@@ -222,7 +222,7 @@ static enum tide_gomocup_want do_board(struct tide_gomocup *g, const char *text)
     return TIDE_GOMOCUP_MORE;
 }
 
-/* A line between BOARD and DONE. The first that is bad spoils the board, which is said at its end. */
+/* Takes a line between BOARD and DONE. The first bad one spoils the board, which is reported at DONE. */
 static void take_board_line(struct tide_gomocup *g, const char *line)
 {
     struct tide_err err = {0};
@@ -253,7 +253,7 @@ static enum tide_gomocup_want set_rule(struct tide_gomocup *g, int64_t rule)
     return TIDE_GOMOCUP_MORE;
 }
 
-/* Needs no answer. What it says of other things (game_type, folder) is taken and not used. */
+/* Needs no answer. Ignores other keys (game_type, folder). */
 static enum tide_gomocup_want do_info(struct tide_gomocup *g, const char *text)
 {
     const struct {
@@ -274,7 +274,7 @@ static enum tide_gomocup_want do_info(struct tide_gomocup *g, const char *text)
             continue;
         if (!is_number)
             return answer(g, "ERROR expected INFO %s NUMBER", limits[i].name);
-        *limits[i].value = number < 0 ? 0 : number; /* time that is over */
+        *limits[i].value = number < 0 ? 0 : number; /* no time left */
     }
     return TIDE_GOMOCUP_MORE;
 }
@@ -323,7 +323,7 @@ static enum tide_gomocup_want run_line(struct tide_gomocup *g, const char *line)
         take_board_line(g, line);
         return TIDE_GOMOCUP_MORE;
     }
-    if (g->reads_board) { /* a manager that thought better of it */
+    if (g->reads_board) { /* the manager gave up on BOARD */
         g->reads_board = false;
         g->stones = g->kept;
     }
@@ -347,9 +347,9 @@ static enum tide_gomocup_want end_line(struct tide_gomocup *g)
         g->line_too_long = false;
         if (!g->reads_board)
             return answer(g, "ERROR the line is longer than %d bytes", TIDE_GOMOCUP_LINE - 1);
-        line = "too long"; /* spoils the board, as any other that is not a stone */
+        line = "too long"; /* spoils the board, like any line that is not a stone */
     } else if (memchr(g->line, '\0', len)) {
-        line = "\xff"; /* is not a command, and no C string either */
+        line = "\xff"; /* not a command: it contains a NUL */
     }
     return *line ? run_line(g, line) : TIDE_GOMOCUP_MORE;
 }

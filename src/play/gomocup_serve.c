@@ -8,24 +8,24 @@
 #include <unistd.h>
 
 enum {
-    HELD_BYTES = 65536,   /* of what the manager said and nobody has taken yet */
-    MOVES_TO_GO = 20,     /* that the time of a match is kept for */
-    LEAST_MARGIN_MS = 10, /* of a move's time that is not used: the answer has to get there */
+    HELD_BYTES = 65536,   /* of what the manager sent and was not processed yet */
+    MOVES_TO_GO = 20,     /* moves that the time of a match must last for */
+    LEAST_MARGIN_MS = 10, /* time of a move kept back for sending the answer */
     MOST_MARGIN_MS = 300,
-    MOST_MS = 24 * 3600 * 1000,     /* of a move, whatever it may take */
-    SLICE_NS = 20 * TIDE_NS_PER_MS, /* between two looks at the manager */
+    MOST_MS = 24 * 3600 * 1000,     /* the most for a move, whatever the limits */
+    SLICE_NS = 20 * TIDE_NS_PER_MS, /* between two checks of the manager */
 };
 
 struct serving {
     const struct tide_gomocup_service *service;
     struct tide_player *player;
     struct tide_gomocup gomocup;
-    int64_t memory_bytes; /* that the player was laid out for; -1: for none */
-    int64_t heard_ns;     /* when the manager last said something, */
-    int64_t answered_ns;  /* and when it was last answered */
-    int64_t late_ns;      /* by which a slice of thinking ended after its time: the machine is busy */
-    bool ended;           /* it will say nothing more */
-    bool gone;            /* or does not listen */
+    int64_t memory_bytes; /* limit that the player was sized for; -1: none */
+    int64_t heard_ns;     /* when the manager last sent something */
+    int64_t answered_ns;  /* when it was last answered */
+    int64_t late_ns;      /* how much a slice of thinking overran: the machine is busy */
+    bool ended;           /* the manager will send nothing more */
+    bool gone;            /* it does not listen any more */
     size_t held_len;
     char held[HELD_BYTES];
 };
@@ -59,7 +59,7 @@ static int hear(struct serving *s, struct tide_err *err)
     return 0;
 }
 
-/* Whether there is still somebody to think for. */
+/* True if there is still a manager to think for. */
 static bool is_wanted(struct serving *s)
 {
     struct pollfd ends[] = {
@@ -73,7 +73,8 @@ static bool is_wanted(struct serving *s)
     return !s->gone && !tide_gomocup_is_ending(s->held, s->held_len);
 }
 
-/* Milliseconds for a move; -1: no limit. Of a match's time a share, so that some is left for its end. */
+/* Returns milliseconds for a move; -1: no limit. Uses a share of a match's time, so that some is left
+ * later. */
 static int64_t time_for_a_move(const struct tide_gomocup_limits *limits)
 {
     int64_t ms = limits->turn_ms, left = limits->left_ms >= 0 ? limits->left_ms : limits->match_ms;
@@ -101,7 +102,7 @@ static struct tide_turn turn_of(const struct serving *s)
     return turn;
 }
 
-/* Memory as the manager or the caller has it, the tree where it was or a new one. */
+/* Applies the memory limit of the manager or the caller, and keeps the tree or starts a new one. */
 static int prepare(struct serving *s, struct tide_err *err)
 {
     struct tide_gomocup *g = &s->gomocup;
@@ -140,7 +141,7 @@ static void think(struct serving *s)
     s->answered_ns = tide_clock_ns();
 }
 
-/* All that is held. Whether the manager wants more. */
+/* Processes everything held. True if the manager wants more. */
 static bool answer_held(struct serving *s)
 {
     while (s->held_len && !s->gone) {

@@ -1,8 +1,8 @@
 /*
- * gomocup_serve.h - a player behind the protocol of tournament managers (gomocup.h), over two descriptors.
+ * gomocup_serve.h - a player for tournament managers (gomocup.h), over two descriptors.
  *
- * One call until the manager says END, closes its end, or is gone; all of these are a good end. While the
- * player thinks, END stops it. Every answer is written as it is made.
+ * One call until the manager says END, closes its end, or is gone; none of these is an error. END also stops
+ * the player while it thinks. Every answer is written at once.
  */
 #ifndef TIDE_GOMOCUP_SERVE_H
 #define TIDE_GOMOCUP_SERVE_H
@@ -13,10 +13,10 @@ struct tide_gomocup_service {
     int in, out;
     const char *about;
     int only_board;       /* 0: any */
-    bool exact;           /* exactly five win, where the manager says nothing of a rule */
-    int64_t simulations;  /* for a move, within the manager's time; 0: no limit */
-    int64_t time_ns;      /* for a move, where the manager gives none; 0: no limit */
-    int64_t memory_bytes; /* of the process, where the manager says nothing of max_memory; 0: no limit */
+    bool exact;           /* exactly five win, if the manager names no rule */
+    int64_t simulations;  /* per move, within the manager's time; 0: no limit */
+    int64_t time_ns;      /* per move, if the manager gives none; 0: no limit */
+    int64_t memory_bytes; /* of the process, if the manager gives no max_memory; 0: no limit */
 };
 
 /* SIGPIPE must be ignored or blocked. -1: reading failed. */

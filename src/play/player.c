@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 enum {
-    RESERVE_BYTES = 2 << 20, /* that a process comes to touch besides: stacks, code, buffers */
-    CACHE_SHARE = 8,         /* one part in so many is the cache's */
+    RESERVE_BYTES = 2 << 20, /* for what else a process touches: stacks, code, buffers */
+    CACHE_SHARE = 8,         /* the cache gets one part in this many */
     LEAST_A_LOOK = 16,       /* simulations between two looks at the clock */
-    WARM_UPS = 3,            /* batches; the first is for what is only made when it is used */
-    LEAST_POSITIONS = 64,    /* whose children must fit into a tree */
+    WARM_UPS = 3,            /* batches; the first also pays for lazy initialisation */
+    LEAST_POSITIONS = 64,    /* positions whose children must fit into a tree */
 };
 
 static const struct tide_search_rule rule = {.exploration = 1.8f, .first_play = 0.2f, .forced = true};
@@ -31,7 +31,7 @@ void tide_player_release(struct tide_player *p)
     p->bytes = 0;
 }
 
-/* Where there is no /proc, the most that they ever were. */
+/* Without /proc, returns the peak RSS. */
 static int64_t resident_bytes(void)
 {
     int64_t pages = 0;
@@ -51,7 +51,7 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* The largest number of children whose tree takes at most so many bytes. */
+/* Returns the most children whose tree takes at most that many bytes. */
 static int64_t children_in(const struct tide_game *game, size_t bytes)
 {
     int64_t least = game->moves + 1, most = UINT32_MAX - 1;
@@ -97,7 +97,7 @@ int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct 
     int64_t taken = resident_bytes() + RESERVE_BYTES;
     int64_t page = sysconf(_SC_PAGESIZE), there = sysconf(_SC_PHYS_PAGES) * page;
     if (process_bytes > there)
-        process_bytes = there; /* what may be taken and is not there is no use, and cannot be mapped */
+        process_bytes = there; /* a limit above the machine's memory could not be mapped */
     int64_t left = process_bytes > taken ? process_bytes - taken : 0;
     player->allowed = process_bytes > 0 ? left / page * page : TIDE_PLAYER_BYTES;
     if (!lay_out(player, err))
@@ -112,10 +112,10 @@ int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct 
 
 /* ---- without a net */
 
-/* What random games alone take long to see. */
+/* Logits for what random games alone take long to see. */
 static const float completes = 6, stops = 5, is_far = -6;
 
-/* Cells at most two from a stone; on an empty board the one in the middle. */
+/* Finds cells at most two from a stone; on an empty board, the middle one. */
 static void find_near(const struct tide_game *game, const struct tide_position *position, bool *ret_near)
 {
     enum { REACH = 2 };
@@ -133,7 +133,7 @@ static void find_near(const struct tide_game *game, const struct tide_position *
     }
 }
 
-/* Moves that complete a line or stop one come first, then, where stones do not fall, those near others. */
+/* Moves that complete a line or stop one come first; then, if stones do not fall, those near others. */
 static void guess(const struct tide_game *game, const struct tide_position *position, float *ret_logits)
 {
     uint64_t own[TIDE_BOARD_WORDS], other[TIDE_BOARD_WORDS];
@@ -167,7 +167,7 @@ static int value_by_rollouts(void *context, const struct tide_position *position
 
 /* ---- life */
 
-/* Values full batches, and keeps the least time that one took. */
+/* Evaluates full batches and keeps the shortest time of one. */
 static int warm_up(struct tide_player *p, struct tide_err *err)
 {
     size_t most = (size_t)p->evaluator.most;
@@ -209,8 +209,8 @@ int tide_player_init_rollouts(struct tide_player *player, const struct tide_game
 
 /* ---- positions */
 
-/* Whether `after` has the stones of `before` and up to two more; which, in the order that they were played.
- */
+/* Finds the moves between two positions: `after` must have the stones of `before` and up to two more. Returns
+ * how many, in the order in which they were played; -1: not so. */
 static int moves_between(const struct tide_game *game, const struct tide_position *before,
                          const struct tide_position *after, int ret_moves[2])
 {
@@ -302,7 +302,7 @@ int tide_player_mind(const struct tide_player *player, struct tide_thought *ret_
     int count = 0;
     tide_search_visits(player->search, visits);
     for (; count < most; count++) {
-        int best = count ? -1 : tide_player_best(player); /* of as many visits too */
+        int best = count ? -1 : tide_player_best(player); /* also among equal visits */
         for (int move = 0; move < player->game.moves; move++)
             if (visits[move] && (best < 0 || visits[move] > visits[best]))
                 best = move;

@@ -36,7 +36,7 @@ static int set_board(struct tide_saved *saved, int columns, int rows, struct tid
     return 0;
 }
 
-/* The next stone, from 0. */
+/* Adds a stone; column and row from 0. */
 static int add_stone(struct tide_saved *saved, int column, int row, int ms, struct tide_err *err)
 {
     if (column < 0 || column >= saved->columns || row < 0 || row >= saved->rows)
@@ -82,7 +82,7 @@ static bool take_text(struct cursor *c, const char *text)
     return true;
 }
 
-/* Digits; a number that is too large stops at a million and something. Blanks in front are skipped. */
+/* Digits; a number that is too large stops at about a billion. Skips blanks before it. */
 static bool take_number(struct cursor *c, int *ret_number)
 {
     int number = 0;
@@ -106,7 +106,7 @@ static bool take_move(struct cursor line, int *ret_x, int *ret_y, int *ret_ms)
     return true;
 }
 
-/* Behind the moves: the names of the players, and how it ended, which the moves say as well. */
+/* After the moves: the players' names, and the result, which the moves tell as well. */
 static void parse_psq_names(struct cursor c, struct tide_saved *saved)
 {
     struct cursor line;
@@ -148,7 +148,7 @@ static void skip_space(struct cursor *c)
         c->at++;
 }
 
-/* "[...]" as it stands, escapes included. */
+/* Takes "[...]" verbatim, with escapes. */
 static int take_value(struct cursor *c, struct cursor *ret_value, struct tide_err *err)
 {
     const char *at = ++c->at;
@@ -161,7 +161,7 @@ static int take_value(struct cursor *c, struct cursor *ret_value, struct tide_er
     return 0;
 }
 
-/* Without its escapes. */
+/* Sets a name without its escapes. */
 static void set_sgf_name(struct tide_saved *saved, int player, struct cursor value)
 {
     char text[4 * TIDE_SAVED_NAME];
@@ -221,14 +221,14 @@ static int take_property(struct tide_saved *saved, const char *ident, struct cur
     return 0;
 }
 
-/* All values of a property whose name begins here. */
+/* Takes all values of the property whose name begins here. */
 static int take_properties(struct cursor *c, struct tide_saved *saved, struct tide_err *err)
 {
     char ident[MOST_IDENT + 1];
     struct cursor value = {0};
     size_t len = 0;
     for (; c->at < c->end && isalpha((unsigned char)*c->at); c->at++)
-        if (isupper((unsigned char)*c->at) && len < MOST_IDENT) /* small letters of old files say nothing */
+        if (isupper((unsigned char)*c->at) && len < MOST_IDENT) /* lower case in old files means nothing */
             ident[len++] = *c->at;
     ident[len] = '\0';
     skip_space(c);
@@ -242,7 +242,7 @@ static int take_properties(struct cursor *c, struct tide_saved *saved, struct ti
     return 0;
 }
 
-/* The main line goes into the first variation wherever there are several, so it ends at the first ')'. */
+/* The main line follows the first variation everywhere, so it ends at the first ')'. */
 static int parse_sgf(struct cursor c, struct tide_saved *saved, struct tide_err *err)
 {
     for (;; skip_space(&c)) {
@@ -319,8 +319,7 @@ int tide_saved_replay(const struct tide_saved *saved, const struct tide_game *ga
 
 /* ---- writing */
 
-/* 11:11 stands where the manager keeps settings of its own, as in its tournaments; 0: the first player
- * begins. */
+/* 11:11 is where the manager keeps its own settings, as in its tournaments; 0: the first player begins. */
 static void write_psq(const struct tide_saved *saved, FILE *out)
 {
     fprintf(out, "%s%dx%d, 11:11, 0\n", psq_begin, saved->columns, saved->rows);
@@ -329,13 +328,13 @@ static void write_psq(const struct tide_saved *saved, FILE *out)
                 saved->ms[i]);
     for (int player = 0; player < 2; player++) {
         const char *name = saved->names[player];
-        bool like_a_move = strchr(" -0123456789", name[0]); /* also where there is none */
+        bool like_a_move = strchr(" -0123456789", name[0]); /* also if there is no name */
         fprintf(out, like_a_move ? "\"%s\"\n" : "%s\n", name);
     }
     fputs("-1\n", out);
 }
 
-/* What would end a value or begin an escape gets a backslash. */
+/* Puts a backslash before what would end a value or begin an escape. */
 static void write_sgf_text(const char *ident, const char *text, FILE *out)
 {
     fprintf(out, "%s[", ident);
