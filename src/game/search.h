@@ -49,7 +49,7 @@ struct tide_leaf {
  * to 64. children: above game->moves, below 2^32. */
 size_t tide_search_bytes(const struct tide_game *game, int64_t children);
 
-/* Returns the most children that that many simulations from a new tree can need. */
+/* Returns the most children that `simulations` simulations from a new tree can need. */
 int64_t tide_search_children(const struct tide_game *game, int64_t simulations);
 
 /* Makes a search in that memory, with an empty board. It lives there; there is nothing to free. */

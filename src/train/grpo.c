@@ -22,7 +22,7 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
 }
 
-/* Reduces the sequences per pass. */
+/* Reduces the sequences per pass, about equally many in each. */
 static bool fit(struct tide_task *task, const struct tide_trainer *trainer)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;

@@ -18,7 +18,7 @@ struct tide_sample_rule {
     uint64_t seed;
 };
 
-/* Returns 0, or -1 with a sentence: a temperature below 0, a share outside (0, 1], or NaN. */
+/* Returns 0, or -1 with a sentence: a temperature below 0, a share outside (0, 1], or a NaN. */
 int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err);
 
 /* Chooses one of `count` tokens by their logits. draw: uniform in [0, 1). Of equal logits the lower token

@@ -92,8 +92,8 @@ static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head 
     return most;
 }
 
-/* Any number of rows may have a target, and fewer rows may need more scratch, because packing depends on
- * it. */
+/* Any number of rows may have a target, and fewer rows may need more scratch: they may be packed
+ * differently. */
 static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
                             enum tide_direction direction)
 {

@@ -100,7 +100,7 @@ TIDE_AVX512_BF16 static bool try_bf16(void)
     __m512 v = _mm512_loadu_ps(x);
     __m512bh pairs = _mm512_cvtne2ps_pbh(v, v);
     _mm512_storeu_ps(y, _mm512_dpbf16_ps(v, pairs, pairs));
-    for (int i = 0; i < LANES; i++) { /* lane i gets numbers 2i and 2i + 1 of v twice */
+    for (int i = 0; i < LANES; i++) { /* lane i has numbers 2i and 2i + 1 of v followed by v */
         float first = x[2 * i % LANES], second = x[(2 * i + 1) % LANES];
         if (y[i] != x[i] + first * first + second * second)
             return false;
@@ -301,7 +301,7 @@ static int asked_for(void)
     return -1;
 }
 
-/* A bf16 product is worth rounding the operands only if it is clearly faster. */
+/* Rounding operands to bf16 pays only if its product is this much faster. */
 static const double clearly = 1.3;
 
 static void find(void)

@@ -145,7 +145,7 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
 
 /* ---- a few rows */
 
-/* Prefetches a strip's part: `beside` in the same row, and `ahead`, a row further on. */
+/* Prefetches the columns next to a strip in this row, and the same columns of a later row. */
 TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += TIDE_CACHE_LINE) {

@@ -303,7 +303,7 @@ static void next_strip(struct packing *p)
     p->strip.last = tide_smaller(p->strip.last, p->cells);
 }
 
-/* Packs all columns of a sheet that were not prefetched. */
+/* Packs all columns of a sheet; nothing has prefetched them yet. */
 static void pack_columns(const struct job *job, const struct sheet *s)
 {
     enum { STEP = 2 * TIDE_LANES };
