@@ -484,6 +484,30 @@ static double time_scale(const struct table *t, size_t column)
                                             : tide_column_seconds_scale(t->names[column], t->cells[column]);
 }
 
+/* Returns 1 if a column rises from row to row, -1 if it falls, 0 if it does neither or there is no such
+ * column. One stride in ten may go the other way, because steps start over and clocks pass midnight. */
+static int direction(const struct table *t, size_t column, const size_t *rows, size_t row_count)
+{
+    size_t up = 0, down = 0;
+    double before = NAN;
+    for (size_t i = 0; column != SIZE_MAX && i < row_count; i++) {
+        double now = t->cells[rows[i] * t->stride + column];
+        up += now > before;
+        down += now < before;
+        before = isnan(now) ? before : now;
+    }
+    return (up > 9 * down) - (down > 9 * up);
+}
+
+/* True if the rows are in the reverse order of time. A countdown of steps beside a clock that rises is not.
+ */
+static bool is_newest_first(const struct table *t, const struct picked *p, const size_t *rows,
+                            size_t row_count)
+{
+    int clock = direction(t, p->time, rows, row_count);
+    return clock ? clock < 0 : direction(t, p->axis, rows, row_count) < 0;
+}
+
 /* One series: the rows of one pid (or all), one value column. */
 static int make_series(const struct table *t, const struct picked *p, const size_t *rows, size_t row_count,
                        size_t value, struct tide_series_set *set, struct tide_err *err)
@@ -505,14 +529,16 @@ static int make_series(const struct table *t, const struct picked *p, const size
         return out_of_memory(err);
     size_t axis = p->axis != SIZE_MAX ? p->axis : p->time;
     double scale = p->axis == SIZE_MAX && p->time != SIZE_MAX ? time_scale(t, p->time) : 1;
+    bool newest_first = is_newest_first(t, p, rows, row_count);
     for (size_t i = 0; i < row_count; i++) {
-        const double *row = t->cells + rows[i] * t->stride;
-        double x = axis == SIZE_MAX ? (double)rows[i] : row[axis] * scale,
+        size_t at = rows[newest_first ? row_count - 1 - i : i];
+        const double *row = t->cells + at * t->stride;
+        double x = axis == SIZE_MAX ? (double)at : row[axis] * scale,
                bytes = row[p->value[value]] * p->scale[value];
         if (!isfinite(x) || !isfinite(bytes))
             continue;
         if (bytes < 0 || bytes > (double)TIDE_LARGEST)
-            return tide_err_set(err, "row %zu: %g bytes is not a possible size", rows[i] + 1, bytes);
+            return tide_err_set(err, "row %zu: %g bytes is not a possible size", at + 1, bytes);
         s->x[s->count] = x;
         s->bytes[s->count++] = bytes;
     }
@@ -526,14 +552,14 @@ static int make_series(const struct table *t, const struct picked *p, const size
     return 0;
 }
 
-static double pace(const struct table *t, const struct picked *p)
+static double seconds_per_step(const struct table *t, const struct picked *p)
 {
     if (p->axis == SIZE_MAX || p->time == SIZE_MAX || t->rows < 2)
         return NAN;
     const double *first = t->cells, *last = t->cells + (t->rows - 1) * t->stride;
-    double steps = last[p->axis] - first[p->axis],
-           seconds = (last[p->time] - first[p->time]) * time_scale(t, p->time);
-    return steps > 0 && seconds > 0 ? seconds / steps : NAN;
+    double pace =
+        (last[p->time] - first[p->time]) * time_scale(t, p->time) / (last[p->axis] - first[p->axis]);
+    return pace > 0 && isfinite(pace) ? pace : NAN;
 }
 
 struct pid_order {
@@ -620,7 +646,7 @@ int tide_series_parse(const char *text, size_t len, const struct tide_series_opt
         status = pick_columns(&t, options, &p, err);
     if (status == 0) {
         set.x_is_steps = p.axis != SIZE_MAX || p.time == SIZE_MAX;
-        set.seconds_per_step = pace(&t, &p);
+        set.seconds_per_step = seconds_per_step(&t, &p);
         status = make_set(&t, &p, &set, err);
     }
     if (status == 0 && set.count == 0)

@@ -11,7 +11,8 @@
  * elapsed, timestamp ...; the unit is in the name; dates and times of day too), else the row number. Every
  * column whose name says memory and that has a unit in its name (rss_mb, "RSS (MiB)", gpu_bytes, ...) or in
  * its cells ("512 MiB") is a series; --column and --unit override this. A pid column splits the rows into one
- * series per process. Where a clock jumps (back, or more than a thousand times its usual stride ahead), the
+ * series per process. Rows whose time (or step, without a clock) falls from row to row are read from the last
+ * to the first. Where a clock jumps (back, or more than a thousand times its usual stride ahead), the
  * jump becomes one usual stride. Steps that start over continue from where they were.
  *
  * Malformed text is refused with the line number. MB is 1,000,000 bytes, MiB 1,048,576.

@@ -187,6 +187,58 @@ static void steps_that_start_over_go_on(void **state)
     tide_series_release(&set);
 }
 
+static void assert_goes_on(const char *text, const double *x, const double *mb, size_t count)
+{
+    struct tide_series_set set = parse(text, &by_name);
+    assert_int_equal(set.series[0].count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(set.series[0].x[i] == x[i]);
+        assert_true(set.series[0].bytes[i] == mb[i] * 1e6);
+    }
+    tide_series_release(&set);
+}
+
+static void a_log_with_its_newest_row_first_is_read_from_its_end(void **state)
+{
+    (void)state;
+    const double x[] = {0, 1, 2, 3}, mb[] = {5, 6, 7, 8};
+    assert_goes_on("step,rss_mb\n3,8\n2,7\n1,6\n0,5\n", x, mb, 4);
+    assert_goes_on("time_s,rss_mb\n103,8\n102,7\n101,6\n100,5\n", x, mb, 4);
+    assert_goes_on("{\"step\": 3, \"rss_mb\": 8}\n{\"step\": 2, \"rss_mb\": 7}\n"
+                   "{\"step\": 1, \"rss_mb\": 6}\n{\"step\": 0, \"rss_mb\": 5}\n",
+                   x, mb, 4);
+    /* each process by itself, although the rows of both are mixed */
+    assert_goes_on("step,pid,rss_mb\n3,1,8\n3,2,1\n2,1,7\n2,2,1\n1,1,6\n1,2,1\n0,1,5\n0,2,1\n", x, mb, 4);
+}
+
+static void a_log_with_its_newest_row_first_may_pass_midnight_or_start_over(void **state)
+{
+    (void)state;
+    const double x[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    const double mb[] = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    assert_goes_on("time,rss_mb\n00:00:08,16\n00:00:07,15\n00:00:06,14\n00:00:05,13\n00:00:04,12\n"
+                   "00:00:03,11\n00:00:02,10\n00:00:01,9\n00:00:00,8\n23:59:59,7\n23:59:58,6\n23:59:57,5\n",
+                   x, mb, 12);
+    assert_goes_on("step,rss_mb\n8,16\n7,15\n6,14\n5,13\n4,12\n3,11\n2,10\n1,9\n0,8\n2,7\n1,6\n0,5\n", x, mb,
+                   12);
+}
+
+static void the_pace_of_a_log_with_its_newest_row_first_is_known(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("step,time_s,rss_mb\n4,18,7\n2,14,6\n0,10,5\n", &by_name);
+    assert_true(set.seconds_per_step == 2);
+    assert_true(set.series[0].x[2] == 4 && set.series[0].bytes[2] == 7e6);
+    tide_series_release(&set);
+}
+
+static void steps_that_count_down_by_a_clock_that_rises_keep_their_order(void **state)
+{
+    (void)state;
+    const double x[] = {3, 4, 5, 6}, mb[] = {5, 6, 7, 8};
+    assert_goes_on("time_s,step,rss_mb\n10,3,5\n11,2,6\n12,1,7\n13,0,8\n", x, mb, 4);
+}
+
 static void every_memory_column_and_every_pid_is_a_series(void **state)
 {
     (void)state;
@@ -310,6 +362,10 @@ int main(void)
         cmocka_unit_test(cells_may_say_their_unit),
         cmocka_unit_test(a_clock_that_jumps_is_bridged),
         cmocka_unit_test(steps_that_start_over_go_on),
+        cmocka_unit_test(a_log_with_its_newest_row_first_is_read_from_its_end),
+        cmocka_unit_test(a_log_with_its_newest_row_first_may_pass_midnight_or_start_over),
+        cmocka_unit_test(the_pace_of_a_log_with_its_newest_row_first_is_known),
+        cmocka_unit_test(steps_that_count_down_by_a_clock_that_rises_keep_their_order),
         cmocka_unit_test(every_memory_column_and_every_pid_is_a_series),
         cmocka_unit_test(rows_without_a_pid_do_not_tear_processes_apart),
         cmocka_unit_test(more_series_than_are_read_are_refused),
