@@ -563,7 +563,7 @@ static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
     tide_arena_init(&private->scratch, ARENA_MOST);
     a->private = private;
     a->steps_told = TIDE_UNKNOWN;
-    a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
+    a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = a->broke_off = NAN;
     a->judged = tide_arena_take(&private->arena, most, sizeof *a->judged);
     if (!a->judged) {
         tide_assessment_free(a);
@@ -665,7 +665,9 @@ static int assess(struct tide_assessing *s)
     if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_epochs(s) ||
         make_spans(s) || find_bucket_phases(s) || find_roles(s))
         return -1;
-    a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
+    a->has_ended = s->h->ended_ns != TIDE_UNKNOWN || tide_history_broke_off(s->h);
+    if (tide_history_broke_off(s->h) && s->h->tick_count)
+        a->broke_off = (double)s->h->ticks[s->h->tick_count - 1].t_ns / 1e9;
     tide_death_find(s->h, &s->axis, &a->phases, &a->death);
     a->gap_seconds = find_gap(s->h, &a->gap_from);
     a->steps_told = (int64_t)s->axis.told;

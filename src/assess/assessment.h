@@ -97,7 +97,9 @@ struct tide_assessment {
     double items, items_per_step;
     double pss_known; /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
     double steps;     /* seen; NAN without steps */
-    bool has_ended;   /* the run has ended: there is no forecast, and more steps will not settle anything */
+    bool has_ended;   /* the run or its recording has ended: there is no forecast, and more steps will not
+                         settle anything */
+    double broke_off; /* seconds after the start, if the recording breaks off; NAN: it does not */
     struct tide_death death;
     struct tide_phases phases;    /* of the history; none for plain series */
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */

@@ -682,6 +682,7 @@ int tide_history_open(const char *path, struct tide_history **ret_history, struc
 {
     struct tide_history *history = NULL;
     struct tide_reader *reader = NULL;
+    bool unwritten = !tide_reader_is_written(path);
     int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
               tide_history_load(history, reader, err);
     tide_reader_free(reader);
@@ -689,6 +690,7 @@ int tide_history_open(const char *path, struct tide_history **ret_history, struc
         tide_history_free(history);
         return -1;
     }
+    history->unwritten = unwritten;
     *ret_history = history;
     return 0;
 }

@@ -134,6 +134,7 @@ struct tide_history {
     int64_t started_wall_s; /* TIDE_UNKNOWN when unknown */
     int64_t interval_ns;
     int64_t ended_ns;    /* TIDE_UNKNOWN: running, or killed */
+    bool unwritten;      /* before it was read, nobody wrote to it any more; set by whoever opens it */
     int64_t exit_status; /* TIDE_UNKNOWN likewise */
     int64_t exit_signal; /* 0: the command ended by itself; TIDE_UNKNOWN likewise */
     int64_t kernel_peak_bytes;
@@ -174,6 +175,13 @@ static inline bool tide_history_lives(const struct tide_history_process *process
 {
     return process->row.began_ns <= t_ns &&
            (process->row.ended_ns == TIDE_UNKNOWN || process->row.ended_ns >= t_ns);
+}
+
+/* True if the recording has no end and nobody writes to it any more: its tracker was killed, the machine
+ * stopped, or this is a copy that was made before the end. */
+static inline bool tide_history_broke_off(const struct tide_history *history)
+{
+    return history->unwritten && history->ended_ns == TIDE_UNKNOWN;
 }
 
 /* Returns the last known state of the heap hook in a process; NULL: nobody looked. Borrowed. */

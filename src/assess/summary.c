@@ -437,7 +437,9 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
 
 void tide_summary_ending(const struct tide_history *history, char *out, size_t size)
 {
-    if (history->ended_ns == TIDE_UNKNOWN)
+    if (tide_history_broke_off(history))
+        snprintf(out, size, "no clean end, and nobody writes to it any more");
+    else if (history->ended_ns == TIDE_UNKNOWN)
         snprintf(out, size, "no clean end: still running, or killed");
     else if (history->exit_status == TIDE_UNKNOWN)
         snprintf(out, size, "ended");

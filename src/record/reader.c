@@ -220,6 +220,25 @@ static bool has_log(const char *path)
     return has;
 }
 
+bool tide_reader_is_written(const char *path)
+{
+    /* SQLite's locks on the -shm file: eight of transactions, and one that each connection holds all the
+     * time (UNIX_SHM_DMS). Locks end with their process. */
+    struct flock locks = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 120, .l_len = 9};
+    struct tide_buf index;
+    struct stat about;
+
+    tide_buf_init(&index, 1 << 16);
+    tide_buf_format(&index, "%s-shm", path);
+    int fd = index.failed ? -1 : tide_infile_open(tide_buf_view(&index), &about);
+    bool absent = fd < 0 && !index.failed && errno == ENOENT;
+    bool unlocked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &locks) == 0 && locks.l_type == F_UNLCK;
+    if (fd >= 0)
+        close(fd);
+    tide_buf_release(&index);
+    return !absent && !unlocked;
+}
+
 /* From the first bytes of a database. */
 struct head {
     int64_t page_bytes;

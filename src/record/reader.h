@@ -35,6 +35,11 @@ int tide_reader_adopt(struct sqlite3 *db, const char *name, struct tide_reader *
 /* 1 if the file starts like a SQLite database, 0 if not, -1 with a message if it cannot be read. */
 int tide_reader_is_recording(const char *path, struct tide_err *err);
 
+/* False if no other process has the recording open, so that nobody writes to it; true if one has, or if it
+ * cannot be told. Call it while this process does not have the recording open: it closes a descriptor of the
+ * -shm file, which drops all of this process's locks on that file. */
+bool tide_reader_is_written(const char *path);
+
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err);
 void tide_reader_end(struct tide_reader *reader);
 

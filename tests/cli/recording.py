@@ -1,5 +1,6 @@
 """Makes recordings for tests, with the schema that docs/RECORDING.md tells users (a unit test holds that to the code)."""
 
+import contextlib
 import pathlib
 import re
 import sqlite3
@@ -80,3 +81,12 @@ class Recording:
         self.db.commit()
         self.db.close()
         return self.path
+
+
+@contextlib.contextmanager
+def being_written(path):
+    """Somebody has the recording open, as its tracker has until the end."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("SELECT count(*) FROM meta").fetchone()
+        yield db

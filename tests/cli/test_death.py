@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from test_terminal import terminal  # noqa: F401 (a fixture)
-from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
+from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording, being_written
 
 OOM_NOTE = "the kernel killed 1 process of cgroup /job for lack of memory (oom_kill)"
 FUTURE = re.compile(r"\bis reached\b|\bin about\b|\bwould settle\b|\bmore steps would\b(?! have)|then it stops|limit in ")
@@ -150,8 +150,24 @@ def test_a_run_that_ended_well_has_no_death_and_no_future(tidemark, tmp_path):
 
 
 def test_a_run_that_goes_on_keeps_its_forecast(tidemark, tmp_path):
-    got = tidemark("judge", leaking(tmp_path, None, limit=900 * MIB))
-    assert "is reached at step 8" in got.out and "in about" in got.out
+    with being_written(leaking(tmp_path, None, limit=900 * MIB)):
+        got = tidemark("judge", "a.tide")
+        assert "still running, or killed" in tidemark("show", "a.tide").out
+    assert "is reached at step 8" in got.out and "in about" in got.out and "breaks off" not in got.out
+
+
+def test_a_recording_that_nobody_writes_any_more_says_so_and_has_no_forecast(tidemark, tmp_path):
+    path = leaking(tmp_path, None, limit=900 * MIB)
+    got = tidemark("judge", path)
+    assert "  end     the recording breaks off 60 s after the start: tidemark was killed, the machine stopped" in got.out
+    assert "would have been reached at step 8" in got.out and "after the end of the recording" in got.out
+    assert not FUTURE.search(got.out), got.out
+    assert tidemark("judge", "--json", path).json["broke_off_seconds"] == 59.75
+    assert "no clean end, and nobody writes to it any more" in tidemark("show", path).out
+    assert "cut off" in tidemark("watch", "--dump", path).out
+    assert tidemark("report", path, "-o", "a.html").code == 0
+    page = re.sub(r"<script.*?</script>", "", (tmp_path / "a.html").read_text(), flags=re.S)
+    assert "the recording breaks off" in page and not FUTURE.search(page)
 
 
 def test_the_page_begins_with_the_death(tidemark, tmp_path):

@@ -2,6 +2,7 @@
 leaves a recording that opens and judges; a full disk stops nothing but the recording, and is told once."""
 
 import json
+import contextlib
 import os
 import pathlib
 import random
@@ -108,7 +109,7 @@ def wait_for_looks(path, count):
     while time.monotonic() < deadline:
         if path.exists() and path.stat().st_size:
             try:
-                with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as db:
+                with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as db:
                     if db.execute("SELECT count(*) FROM tick").fetchone()[0] >= count:
                         return
             except sqlite3.OperationalError:
@@ -126,7 +127,7 @@ def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, ro
     try:
         began = time.monotonic()
         wait_for_looks(path, 60)  # which is enough to call it flat
-        assert "no clean end" in tidemark("show", path).out  # while it is written
+        assert "still running, or killed" in tidemark("show", path).out  # while it is written
         time.sleep(random.Random(round_).random())  # a random moment, which is what is tested
         tracker.kill()
         lived = time.monotonic() - began
@@ -137,6 +138,7 @@ def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, ro
         assert document["lasted_s"] > lived - 2.5, "the last second is the most that may be lost"
         judged = tidemark("judge", "--json", path)
         assert (judged.code, judged.json["verdict"]) == (0, "flat"), judged.json["sentence"]
+        assert judged.json["broke_off_seconds"] == pytest.approx(document["lasted_s"])
     finally:
         for pid in [p["pid"] for p in tidemark("show", "--json", path).json["processes"]]:
             try:

@@ -203,7 +203,7 @@ def test_a_recording_without_an_end_says_so(tidemark, tmp_path):
     r = Recording(tmp_path / "a.tide")
     r.tick(1, {r.process(1, "a"): 5})
     done = tidemark("show", r.close())
-    assert "no clean end: still running, or killed" in done.out
+    assert "no clean end, and nobody writes to it any more" in done.out
     assert tidemark("show", "--json", tmp_path / "a.tide").json["clean_end"] is False
 
 

@@ -297,7 +297,9 @@ void tide_report_put_losses(struct tide_report_page *page)
 {
     fputs("<section id=\"notes\">\n<h2>What is missing, and what to know</h2>\n<ul class=\"notes\">\n",
           page->out);
-    if (page->h->ended_ns == TIDE_UNKNOWN)
+    if (tide_history_broke_off(page->h))
+        fputs("<li>The recording has no clean end, and nobody writes to it any more.</li>\n", page->out);
+    else if (page->h->ended_ns == TIDE_UNKNOWN)
         fputs(
             "<li>The recording has no clean end: it was still being written when this page was made, or its writer was "
             "killed.</li>\n",

@@ -303,6 +303,7 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
         notice_growth(screen, now_ns, false);
         return 0;
     }
+    history->unwritten = !tide_reader_is_written(screen->path);
     if (tide_reader_new(screen->path, &reader, err))
         return -1;
     size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;

@@ -69,7 +69,7 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
         return model->history->exit_status ? TIDE_STYLE_BAD : TIDE_STYLE_GOOD;
     }
     bool ended = model->history->ended_ns != TIDE_UNKNOWN;
-    if (ended || model->program_ended) {
+    if (ended || model->program_ended || tide_history_broke_off(model->history)) {
         snprintf(out, size, "%s", ended ? "ended" : "cut off");
         return ended ? TIDE_STYLE_DIM : TIDE_STYLE_DOUBT;
     }

@@ -137,6 +137,7 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     tide_json_real(&json, "pss_known_share", a->pss_known);
     tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);
     tide_json_text(&json, "others", a->others[0] ? a->others : NULL);
+    tide_json_real(&json, "broke_off_seconds", a->broke_off);
     tide_json_real(&json, "gap_seconds", a->gap_seconds > 0 ? a->gap_seconds : NAN);
     tide_json_whole(&json, "series_not_judged", (double)a->beyond);
     tide_json_text(&json, "evidence", a->evidence[0] ? a->evidence : NULL);

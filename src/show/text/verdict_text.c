@@ -421,7 +421,8 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
                *low = TIDE_DURATION((v->limit_x_low - v->x_last) * j->seconds_per_step),
                *high = TIDE_DURATION(high_s);
     if (a->has_ended)
-        tide_buf_format(b, ", %s %s after the end", sooner ? "less than" : "about", left);
+        tide_buf_format(b, ", %s %s after the end%s", sooner ? "less than" : "about", left,
+                        isfinite(a->broke_off) ? " of the recording" : "");
     else
         tide_buf_format(b, ", in %s %s", sooner ? "less than" : "about", left);
     if (!sooner && !isfinite(high_s))
@@ -593,6 +594,13 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     if (isfinite(j->verdict.limit_x) && a->death.cause != TIDE_DEATH_OOM)
         put_limit(&b, j, a);
     hand_on(&b, "limit", put, context);
+    if (isfinite(a->broke_off))
+        tide_buf_format(
+            &b,
+            "the recording breaks off %s after the start: tidemark was killed, the machine stopped, or this "
+            "is a copy from before the end; the program may have gone on",
+            TIDE_DURATION(a->broke_off));
+    hand_on(&b, "end", put, context);
     if (a->gap_seconds > 0)
         tide_buf_format(
             &b,
