@@ -55,13 +55,15 @@ static int suggest_recording(struct tide_err *err)
 static int explain(const struct tide_reader *reader, struct tide_err *err)
 {
     int code = reader->db ? sqlite3_errcode(reader->db) & 0xff : SQLITE_NOMEM;
+    /* may quote names of the file's own schema */
+    const char *message = TIDE_SHOWN(reader->db ? sqlite3_errmsg(reader->db) : "", 200);
 
     switch (code) {
     case SQLITE_NOTADB:
         tide_err_set(err, "'%s' is not a recording", reader->name);
         return suggest_recording(err);
     case SQLITE_CORRUPT:
-        tide_err_set(err, "the recording '%s' is damaged: %s", reader->name, sqlite3_errmsg(reader->db));
+        tide_err_set(err, "the recording '%s' is damaged: %s", reader->name, message);
         return tide_err_hint(err, "what can be saved: sqlite3 FILE .recover | sqlite3 NEW");
     case SQLITE_TOOBIG:
         return tide_err_set(err, "the recording '%s' is damaged: it has a row of more than %d bytes",
@@ -75,7 +77,7 @@ static int explain(const struct tide_reader *reader, struct tide_err *err)
                      reader->name);
         return tide_err_hint(err, "copy it, together with its -wal file, to a directory that can be");
     default:
-        return tide_err_set(err, "cannot read '%s': %s", reader->name, sqlite3_errmsg(reader->db));
+        return tide_err_set(err, "cannot read '%s': %s", reader->name, message);
     }
 }
 

@@ -75,7 +75,7 @@ static int explain(struct tide_err *err, const char *path, int code, const char 
         return tide_err_hint(err,
                              "what was recorded can be read; recording goes on when there is room again");
     }
-    tide_err_set(err, "cannot write to the recording '%s': %s", shown, message);
+    tide_err_set(err, "cannot write to the recording '%s': %s", shown, TIDE_SHOWN(message, 200));
     return tide_err_hint(err, "what was recorded can be read; writing is tried again every 10 s");
 }
 

@@ -1,8 +1,8 @@
 """Faults around a recording, through the program: what is damaged or foreign gets one sentence and exit 2; a killed tracker
 leaves a recording that opens and judges; a full disk stops nothing but the recording, and is told once."""
 
-import json
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -65,6 +65,16 @@ def test_damage_gets_one_sentence(tidemark, training, tmp_path, reader):
         done = tidemark(*reader, bad)
         assert words in one_sentence(done)
         assert done.out == ""
+
+
+@pytest.mark.parametrize("reader", [*READERS, ["watch", "--dump"], ["report"], ["export", "-f", "csv"]], ids=" ".join)
+def test_names_in_a_damaged_schema_are_escaped(tidemark, training, tmp_path, reader):
+    """SQLite quotes them in its messages."""
+    bad = tmp_path / "bad.tide"
+    bad.write_bytes(training.read_bytes())
+    sql(bad, "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET name = char(27) || '[31mHI', sql = 'no' WHERE name = 'note'")
+    sentence = one_sentence(tidemark(*reader, bad))
+    assert "is damaged: malformed database schema (\\x1b[31mHI)" in sentence and "\x1b" not in sentence
 
 
 def test_what_is_no_file(tidemark, tmp_path):
