@@ -66,25 +66,32 @@ struct tide_writer {
 
 /* --- failing ------------------------------------------------------------------------------------------- */
 
-static int explain(struct tide_err *err, const char *path, int code, const char *message)
+/* True if the last failure was for lack of room. For the -shm file SQLite calls it an I/O error. */
+static bool is_full(sqlite3 *db)
+{
+    int code = sqlite3_errcode(db) & 0xff, error = sqlite3_system_errno(db);
+
+    return code == SQLITE_FULL || (code == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT));
+}
+
+static int explain(struct tide_err *err, const char *path, sqlite3 *db)
 {
     const char *shown = TIDE_SHOWN(path, 200);
 
-    if ((code & 0xff) == SQLITE_FULL) {
+    if (is_full(db)) {
         tide_err_set(err, "cannot write to the recording '%s': the disk is full", shown);
         return tide_err_hint(err,
                              "what was recorded can be read; recording goes on when there is room again");
     }
-    tide_err_set(err, "cannot write to the recording '%s': %s", shown, TIDE_SHOWN(message, 200));
+    tide_err_set(err, "cannot write to the recording '%s': %s", shown, TIDE_SHOWN(sqlite3_errmsg(db), 200));
     return tide_err_hint(err, "what was recorded can be read; writing is tried again every 10 s");
 }
 
 /* Rolls back, remembers the failure, explains it. */
 static int fail(struct tide_writer *writer, struct tide_err *err)
 {
-    int code = sqlite3_extended_errcode(writer->db);
-
-    explain(&writer->why, writer->path, code, sqlite3_errmsg(writer->db));
+    writer->was_full = is_full(writer->db);
+    explain(&writer->why, writer->path, writer->db);
     if (err)
         *err = writer->why;
     for (int i = 0; i < STATEMENTS; i++)
@@ -93,7 +100,6 @@ static int fail(struct tide_writer *writer, struct tide_err *err)
         sqlite3_exec(writer->db, "ROLLBACK", NULL, NULL, NULL);
     writer->open = false;
     writer->failed = true;
-    writer->was_full = (code & 0xff) == SQLITE_FULL;
     writer->retry_ns = tide_clock_ns() + RETRY_NS;
     memset(writer->recent, 0, sizeof writer->recent);
     return -1;
@@ -262,6 +268,19 @@ static void close_database(struct tide_writer *writer)
     writer->db = NULL;
 }
 
+/* Removes a recording that could not be begun. SQLite leaves its log behind if it cannot create the index. */
+static void remove_files(const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *name;
+        if (asprintf(&name, "%s%s", path, ends[i]) >= 0) {
+            unlink(name);
+            free(name);
+        }
+    }
+}
+
 static void release(struct tide_writer *writer)
 {
     close_database(writer);
@@ -291,10 +310,10 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
     return 0;
 
 explain_and_remove:
-    explain(err, path, sqlite3_extended_errcode(writer->db), sqlite3_errmsg(writer->db));
+    explain(err, path, writer->db);
     tide_err_hint(err, "choose another place with -o FILE");
     close_database(writer);
-    unlink(path);
+    remove_files(path);
 release_writer:
     if (writer)
         release(writer);

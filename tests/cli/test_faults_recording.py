@@ -224,6 +224,27 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run,
     assert document["looks"] > 0
 
 
+def test_a_disk_too_small_to_begin_is_called_full_and_nothing_stays_on_it(binary, run, tmp_path):
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("needs root, to mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    # from a disk on which nothing fits to one with room for all of it
+    done = run("unshare", "-m", "sh", "-c", f"""
+        for size in $(seq 4 4 200); do
+            mount -t tmpfs -o size=${{size}}k none {disk} || exit 99
+            {binary} run -o {disk}/a.tide -- true 2>said; status=$?
+            if [ $status = 2 ]; then cat said; ls -A {disk}; fi
+            umount {disk}
+        done""")
+    if done.code == 99 or "unshare failed" in done.err:
+        pytest.skip("may not mount")
+    lines = done.out.splitlines()
+    assert len(lines) >= 4 and set(lines[1::2]) == {"hint: choose another place with -o FILE"}, done
+    words = {line.rsplit(": ", 1)[1] for line in lines[::2]}
+    assert words == {"No space left on device", "the disk is full"}, done.out
+
+
 def test_a_limit_on_file_sizes_stops_the_recording_and_nothing_else(binary, run, tmp_path):
     # 76 KiB: the tables fit, the command lines of 40 processes do not.
     many = 'for i in $(seq 40); do sh -c "sleep 2; : $(printf %3000s | tr " " x)" & done; wait; echo ended; exit 7'
