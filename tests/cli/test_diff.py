@@ -332,3 +332,18 @@ def test_more_or_fewer_restarts_of_a_worker_are_no_difference(tidemark, tmp_path
     got = tidemark("diff", old, new)
     assert got.code == 0 and not got.out.startswith("tidemark: WORSE"), got.out
     assert "pt_data_worker: floor 276 MiB -> 276 MiB" in got.out, got.out
+
+
+@pytest.mark.parametrize("steps, words", [(True, ", peak in its steps 100 MiB -> 100 MiB;"), (False, ", peak 400 MiB -> 400 MiB;")])
+def test_the_peak_is_named_for_what_it_covers(tidemark, tmp_path, steps, words):
+    """Loading took 400 MiB, before the first step; with steps as the axis that is not in the series."""
+    for name in ("a.tide", "b.tide"):
+        r = Recording(tmp_path / name)
+        main = r.process(100, "python3", role="train.py")
+        for look in range(300):
+            r.tick(look / 10, {main: (400 if 2 < look < 10 else 100) * MIB})
+            if steps and look >= 20:
+                r.mark(look / 10, STEP, look - 20)
+        r.meta(command="train.py", interval_ns=10**8, exit_status=0, ended_ns=30 * 10**9)
+        r.close()
+    assert words in tidemark("diff", "a.tide", "b.tide").out

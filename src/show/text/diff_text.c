@@ -204,6 +204,11 @@ static void put_rate(struct tide_buf *b, const struct tide_diff *d, const struct
         tide_buf_text(b, "no leak");
 }
 
+static bool by_steps(const struct tide_judged *j)
+{
+    return j && j->x_is_steps;
+}
+
 static void print_subjects(const struct tide_diff *d, size_t most, FILE *out)
 {
     struct tide_buf b;
@@ -212,7 +217,9 @@ static void print_subjects(const struct tide_diff *d, size_t most, FILE *out)
         const struct tide_diff_subject *s = &d->subjects[i];
         tide_buf_format(&b, "%s: floor ", s->name);
         put_level(&b, s->level, false);
-        tide_buf_text(&b, ", peak ");
+        /* with steps, what came before the first is left out of the series */
+        tide_buf_text(&b,
+                      by_steps(s->level[0]) || by_steps(s->level[1]) ? ", peak in its steps " : ", peak ");
         put_level(&b, s->level, true);
         tide_buf_text(&b, "; ");
         put_rate(&b, d, &s->rate[0]);
