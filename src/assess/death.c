@@ -53,6 +53,19 @@ static int64_t near_ns(const struct tide_history *h)
     return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
 }
 
+/* Returns the size before the program began to free everything in answer to the signal: an interpreter that
+ * ends takes itself apart, and the last look may fall into that. */
+static double bytes_before_teardown(const struct tide_history *h, const struct tide_history_process *p,
+                                    int64_t t_ns)
+{
+    const double collapse = 0.9; /* of the look before, or less */
+    size_t i = p->point_count ? p->point_count - 1 : 0;
+    while (i > 0 && p->points[i].t_ns >= t_ns - near_ns(h) &&
+           (double)p->points[i].private_bytes < collapse * (double)p->points[i - 1].private_bytes)
+        i--;
+    return p->point_count ? (double)p->points[i].private_bytes : NAN;
+}
+
 /* Recordings before version 9 have only the words, not the count. */
 static bool tells_of_kills(const struct tide_note *note)
 {
@@ -166,7 +179,7 @@ void tide_death_find(const struct tide_history *h, const struct tide_axis *axis,
     }
     d.pid = p->row.pid;
     d.t_ns = p->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : p->row.ended_ns;
-    d.bytes = last_bytes(p);
+    d.bytes = d.signal == SIGKILL ? last_bytes(p) : bytes_before_teardown(h, p, d.t_ns);
     tide_process_name(h, p, d.name, sizeof d.name);
     find_place(h, axis, phases, p, &d);
     if (d.cause == TIDE_DEATH_OOM)

@@ -20,7 +20,7 @@ struct tide_death {
     int signal;
     int64_t pid;
     int64_t t_ns;
-    double bytes;   /* private, at the last look; NAN: never seen */
+    double bytes;   /* private, at the last look before it freed everything; NAN: never seen */
     double step;    /* the step that it was in; NAN: not known */
     char name[128]; /* escaped, as the phase and the limit's name */
     char phase[64];

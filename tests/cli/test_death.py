@@ -149,6 +149,24 @@ def test_a_run_that_ended_well_has_no_death_and_no_future(tidemark, tmp_path):
     assert tidemark("judge", "--json", path).json["death"] is None
 
 
+@pytest.mark.parametrize("name, last, size", [
+    ("SIGINT", [100, 7], "100 MiB"),  # the last look fell into the interpreter's teardown
+    ("SIGTERM", [100, 60, 7], "100 MiB"),
+    ("SIGINT", [100, 99], "99.0 MiB"),  # no teardown was seen
+    ("SIGINT", [7] * 12, "7.0 MiB"),  # a level that it has had for longer
+    ("SIGKILL", [100, 7], "7.0 MiB"),  # nobody has time to free anything
+])
+def test_the_size_at_death_is_that_before_the_program_freed_everything(tidemark, tmp_path, name, last, size):
+    r = Recording(tmp_path / "a.tide")
+    sizes = [100] * 40 + last
+    main = r.process(4711, "python3", role="train.py", ended=len(sizes) / 4)
+    for look, mib in enumerate(sizes):
+        r.tick(look / 4, {main: mib * MIB})
+    number = signal.Signals[name].value
+    r.meta(interval_ns=250_000_000, ended_ns=len(sizes) * 250_000_000, exit_status=128 + number, exit_signal=number)
+    assert f"by {name}: train.py[4711] with {size}, " in first_line(tidemark, r.close())
+
+
 def test_a_run_that_goes_on_keeps_its_forecast(tidemark, tmp_path):
     with being_written(leaking(tmp_path, None, limit=900 * MIB)):
         got = tidemark("judge", "a.tide")
