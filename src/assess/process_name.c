@@ -7,8 +7,7 @@
 
 enum { TITLE = 56 }; /* two of them and the words between fit into a name */
 
-/* Writes what a process is called, without its PID. */
-static void put_title(const struct tide_history_process *p, char *out, size_t size)
+char *tide_process_title(const struct tide_history_process *p, char *out, size_t size)
 {
     char number[40] = "";
     const char *called = p->row.role[0] ? p->row.role : p->row.name;
@@ -18,16 +17,16 @@ static void put_title(const struct tide_history_process *p, char *out, size_t si
         snprintf(number, sizeof number, " %lld", (long long)p->number);
     size_t room = size > strlen(number) ? size - strlen(number) : 1;
     tide_text_shown(called, out, room); /* a long title is cut, its number is not */
-    strcat(out, number);
+    return strcat(out, number);
 }
 
 char *tide_process_short(const struct tide_history_process *p, char *out, size_t size)
 {
-    char pid[32];
-    snprintf(pid, sizeof pid, "[%lld]", (long long)p->row.pid);
-    put_title(p, out, size - strlen(pid));
-    strcat(out, pid);
-    return out;
+    char pid[32] = "";
+    if (p->row.pid != TIDE_UNKNOWN)
+        snprintf(pid, sizeof pid, "[%lld]", (long long)p->row.pid);
+    tide_process_title(p, out, size > strlen(pid) ? size - strlen(pid) : 1);
+    return strcat(out, pid);
 }
 
 char *tide_process_name(const struct tide_history *h, const struct tide_history_process *p, char *out,

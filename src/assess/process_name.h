@@ -14,8 +14,13 @@
 char *tide_process_name(const struct tide_history *history, const struct tide_history_process *process,
                         char *out, size_t size);
 
-/* The same without the parent. If it does not fit, the title is cut, never the number and the PID. */
+/* The same without the parent. If it does not fit into `size`, the title is cut, never the number and the
+ * PID: out must have room for TIDE_PROCESS_TEXT bytes in any case. */
+enum { TIDE_PROCESS_TEXT = 64 };
 char *tide_process_short(const struct tide_history_process *process, char *out, size_t size);
+
+/* The same without the PID, for tables that have a column for that. */
+char *tide_process_title(const struct tide_history_process *process, char *out, size_t size);
 
 /* True if it is a Python interpreter. */
 bool tide_process_is_python(const struct tide_history_process *process);

@@ -169,11 +169,11 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     if (h->heap_status_count == 0 || h->process_count == 0 ||
         (status && strcmp(status->state, TIDE_HEAP_STATE_GONE)))
         return false;
-    const struct tide_process *row = &h->processes[largest].row;
-    snprintf(out, size,
-             "%s[%lld], since it is statically linked or setuid, another user's, or without the "
-             "LD_PRELOAD of --heap",
-             TIDE_SHOWN(row->name, TIDE_SITE_PROCESS), (long long)row->pid);
+    char name[TIDE_SITE_PROCESS];
+    snprintf(
+        out, size,
+        "%s, since it is statically linked or setuid, another user's, or without the LD_PRELOAD of --heap",
+        tide_process_short(&h->processes[largest], name, sizeof name));
     return true;
 }
 

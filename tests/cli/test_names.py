@@ -47,6 +47,41 @@ def test_a_worker_has_its_number(tidemark, tmp_path, leaking):
     assert said == f"tidemark: LEAK in pt_data_worker {leaking}[{11 + leaking}] (child of train.py[10])"
 
 
+def launched(path):
+    """torchrun starts train.py as rank 1, which starts a helper."""
+    r = Recording(path)
+    r.meta(command="torchrun train.py", interval_ns=250_000_000, ended_ns=50 * 10**9, exit_status=0)
+    root = r.process(25640, "torchrun")
+    train = r.process(25644, "python3", parent=root, role="train.py", command="python3 train.py")
+    helper = r.process(25650, "python3", parent=train, role="a_long_name_of_a_script.py")
+    r.db.execute("UPDATE process SET rank = 1 WHERE id = ?", (train,))
+    r.heap(train)
+    for t in range(200):
+        r.put("gpu", tick=r.tick(t / 4, {root: 10 * MIB, train: 100 * MIB, helper: 10 * MIB}), device=0, process=train, bytes=MIB)
+    return r.close()
+
+
+def test_every_view_calls_processes_by_the_names_people_know(tidemark, tmp_path):
+    path = launched(tmp_path / "a.tide")
+    shown = tidemark("show", "--what", "processes", path).out
+    assert re.findall(r"^ +\S.*?\[\d+\]", shown, re.M) == ["  torchrun[25640]", "   train.py rank 1[25644]", "    a_long_name_..[25650]"]
+    assert "train.py rank 1[25644]" in tidemark("show", "--what", "heap", path).out
+    assert "train.py rank 1[25644]" in tidemark("show", "--what", "gpu", path).out
+    screen = tidemark("watch", "--dump", path).out
+    assert re.search(r"25644 .*train\.py rank 1 ", screen) and "python3" not in screen, screen
+    assert tidemark("report", path, "-o", "a.html").code == 0
+    page = (tmp_path / "a.html").read_text()
+    assert 'train.py rank 1<span class="pid">[25644]</span>' in page
+    assert "train.py rank 1[25644]: call sites" in page
+
+
+def test_programs_read_the_kernels_name_and_the_shown_one(tidemark, tmp_path):
+    document = tidemark("show", "--json", launched(tmp_path / "a.tide")).json
+    assert document["processes"][1]["name"] == "python3"
+    assert document["processes"][1]["shown_name"] == "train.py rank 1[25644]"
+    assert document["heap"][0]["name"] == "python3[25644]" and document["gpu"][0]["user"] == "python3[25644]"
+
+
 def test_a_module_is_called_by_its_name(tidemark, tmp_path):
     (tmp_path / "mypackage").mkdir()
     (tmp_path / "mypackage" / "__main__.py").write_text("import time; time.sleep(0.5)")

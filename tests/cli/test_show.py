@@ -89,8 +89,8 @@ Peaks
 Processes (RSS; PSS and USS as last read)
   NAME                        BEGAN    LASTED   PEAK  FIRST   LAST    PSS    USS
   uv[100]                       0 s      25 s 20.0Mi 20.0Mi 20.0Mi      -      -
-    python[101]                 0 s      25 s  900Mi  100Mi  199Mi 90.0Mi 80.0Mi
-      20 x compile_worker     1.0 s      23 s  800Mi  800Mi  800Mi      -      -
+   python[101]                  0 s      25 s  900Mi  100Mi  199Mi 90.0Mi 80.0Mi
+    20 x compile_worker       1.0 s      23 s  800Mi  800Mi  800Mi      -      -
 
 Phases
   PHASE                           TIMES     TOTAL   LONGEST    PEAK    RISE
@@ -175,7 +175,7 @@ def test_csv_repeats_what_did_not_change(tidemark, tmp_path):
 
 @pytest.mark.parametrize("what, header", [
     ("processes", "process,pid,parent,name,role,command,began_s,ended_s,peak_rss_bytes,first_rss_bytes,"
-                  "last_rss_bytes,last_private_bytes,pss_bytes,uss_bytes"),
+                  "last_rss_bytes,last_private_bytes,pss_bytes,uss_bytes,shown_name"),
     ("phases", "name,count,unfinished,total_s,longest_s,peak_bytes,rise_bytes"),
     ("marks", "kind,name,count,first,least,most,last,per_s"),
     ("peaks", "name,bytes,t_s,step,processes,phase,rss_bytes,pss_known_bytes"),

@@ -47,6 +47,7 @@ static void add_process(struct fixture *f, size_t i, int64_t pid, int64_t parent
                                    .ended_ns = TIDE_UNKNOWN,
                                    .peak_rss_bytes = 400 * MIB,
                                    .rank = TIDE_UNKNOWN};
+    p->number = -1;
     p->points = calloc(TICKS, sizeof *p->points);
     p->smaps = calloc(1, sizeof *p->smaps);
 }
@@ -584,7 +585,7 @@ static void without_unicode_every_cell_is_ascii(void **state)
 {
     struct fixture *f = *state;
     f->cells.ascii = true;
-    f->processes[1].row.name = "\xe6\x97\xa5python";
+    f->processes[1].row.role = "\xe6\x97\xa5python";
     for (const char *key = " s?v<z"; *key; key++) {
         tide_model_key(&f->model, *key);
         char *text = screen(f);
@@ -597,7 +598,7 @@ static void without_unicode_every_cell_is_ascii(void **state)
 static void a_hostile_name_reaches_no_cell_unescaped(void **state)
 {
     struct fixture *f = *state;
-    f->processes[1].row.name = "a\x1b]0;x\x07";
+    f->processes[1].row.role = "a\x1b]0;x\x07";
     f->processes[1].row.command = "\x1b[2J\xe2\x80\xae evil";
     f->names[0] = "\x1b[7mval\n";
     keys(f, "jj");

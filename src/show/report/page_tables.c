@@ -3,6 +3,7 @@
  * limits, and what is missing.
  */
 #include "assess/plan_compared.h"
+#include "assess/process_name.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "show/report/page.h"
@@ -56,11 +57,16 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
     FILE *out = page->out;
     const struct tide_judged *j = judged_of(page->a, row);
     fprintf(out, "<tr><td class=\"name depth%d\" data-label=\"Process\">", row->depth < 6 ? row->depth : 6);
-    if (row->members > 1)
+    if (row->members > 1) {
         fprintf(out, "%zu x ", row->members);
-    tide_html_text(out, "", row->name, 96, "");
-    if (row->members == 1 && row->pid != TIDE_UNKNOWN)
-        fprintf(out, "<span class=\"pid\">[%lld]</span>", (long long)row->pid);
+        tide_html_text(out, "", row->name, 96, "");
+    } else {
+        char title[96];
+        tide_html_text(out, "", tide_process_title(&page->h->processes[row->id - 1], title, sizeof title), 0,
+                       "");
+        if (row->pid != TIDE_UNKNOWN)
+            fprintf(out, "<span class=\"pid\">[%lld]</span>", (long long)row->pid);
+    }
     put_word(out, j);
     fputs("<td class=\"wee\" data-label=\"Private memory\">", out);
     const struct tide_report_series *s =
@@ -207,11 +213,8 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
 {
     const struct tide_history_process *p = tide_history_process(h, s->process);
     fputs("<li>", out);
-    if (p) {
-        tide_html_text(out, "", p->row.name, 64, "");
-        fprintf(out, "[%lld]", (long long)p->row.pid);
-    } else
-        fputs("a process", out);
+    char name[96] = "a process";
+    tide_html_text(out, "", p ? tide_process_short(p, name, sizeof name) : name, 0, "");
     tide_html_text(out, ": call sites ", strcmp(s->state, TIDE_HEAP_STATE_ON) ? s->state : "seen", TEXT, "");
     if (s->interval_bytes > 0)
         fprintf(out, "; blocks smaller than about %s are sampled", TIDE_SIZE((double)s->interval_bytes));

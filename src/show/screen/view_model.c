@@ -1,4 +1,5 @@
 #include "show/screen/view_model.h"
+#include "assess/process_name.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -293,12 +294,10 @@ char *tide_model_name(const struct tide_model *model, const struct tide_row *row
         snprintf(out, size, "process tree");
         return out;
     }
-    const struct tide_process *process = &model->history->processes[row->process - 1].row;
-    const char *name = process->name ? process->name : "";
+    const struct tide_history_process *process = &model->history->processes[row->process - 1];
     if (row->kind == TIDE_ROW_PROCESS)
-        return tide_text_shown(name, out, size);
-    const char *role = process->role && *process->role ? process->role : name;
-    const char *shown = TIDE_SHOWN(role, 96);
+        return tide_process_title(process, out, size);
+    const char *shown = TIDE_SHOWN(process->row.role[0] ? process->row.role : process->row.name, 96);
     if (row->alive == row->members || row->alive == 0)
         snprintf(out, size, "%zu x %s", row->members, shown);
     else

@@ -1,4 +1,5 @@
 #include "show/text/recording_tables.h"
+#include "assess/process_name.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -37,11 +38,13 @@ static const struct tide_column EACH_PROCESS[] = {
     {"last_private_bytes", "", 0, BYTES},
     {"pss_bytes", "", 0, BYTES},
     {"uss_bytes", "", 0, BYTES},
+    {"shown_name", "", 0, TEXT},
     {NULL, NULL, 0, TEXT},
 };
 
 static void each_process(struct tide_table *table, const struct tide_history *history)
 {
+    char shown[128];
     tide_table_begin(table, "processes", NULL, EACH_PROCESS);
     for (size_t i = 0; i < history->process_count; i++) {
         const struct tide_history_process *process = &history->processes[i];
@@ -64,27 +67,35 @@ static void each_process(struct tide_table *table, const struct tide_history *hi
             {last ? last->private_bytes : TIDE_UNKNOWN},
             {smaps ? smaps->pss_bytes : TIDE_UNKNOWN},
             {smaps ? smaps->uss_bytes : TIDE_UNKNOWN},
+            {.text = tide_process_short(process, shown, sizeof shown)},
         };
         tide_table_row(table, cells);
     }
     tide_table_end(table);
 }
 
-/* "python[141495]", "20 x compile_worker", indented. A long name is cut, never the PID. */
-static void name_row(const struct tide_summary_row *row, char *out, size_t size)
+/* "train.py[141495]", "20 x compile_worker", indented. A long name is cut, never its number and the PID. */
+static void name_row(const struct tide_history *history, const struct tide_summary_row *row, char *out,
+                     size_t size)
 {
-    char name[64], pid[32] = "";
-    int depth = row->depth < 5 ? row->depth : 5, width = -TREE[0].width - 2 * depth;
+    char name[TIDE_PROCESS_TEXT];
+    int indent = row->depth < 5 ? row->depth : 5, width = -TREE[0].width - indent;
 
-    if (row->members == 1 && row->pid != TIDE_UNKNOWN)
-        snprintf(pid, sizeof pid, "[%lld]", (long long)row->pid);
-    if (row->members > 1) {
-        snprintf(out, size, "%*s%zu x %s", 2 * depth, "", row->members, TIDE_SHOWN(row->name, 64));
-        return;
-    }
-    int room = width - (int)strlen(pid);
-    tide_text_shown(row->name, name, room > 4 && room < 63 ? (size_t)room + 1 : 8);
-    snprintf(out, size, "%*s%s%s", 2 * depth, "", name, pid);
+    if (row->members > 1)
+        snprintf(out, size, "%*s%zu x %s", indent, "", row->members, TIDE_SHOWN(row->name, 64));
+    else
+        snprintf(out, size, "%*s%s", indent, "",
+                 tide_process_short(&history->processes[row->id - 1], name, (size_t)width + 1));
+}
+
+/* For a table of all forms: the name that people know, or for programs the kernel's. */
+static char *name_cell(const struct tide_table *table, const struct tide_history_process *process, char *out,
+                       size_t size)
+{
+    if (table->form == TIDE_TABLE_TEXT || table->form == TIDE_TABLE_HTML)
+        return tide_process_short(process, out, size);
+    snprintf(out, size, "%.60s[%lld]", process->row.name, (long long)process->row.pid);
+    return out;
 }
 
 void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title)
@@ -99,7 +110,7 @@ void tide_tables_processes(struct tide_table *table, const struct tide_summary *
     tide_table_begin(table, "processes", title, TREE);
     for (size_t i = 0; i < summary->row_count && (most == 0 || i < most); i++) {
         const struct tide_summary_row *row = &summary->rows[i];
-        name_row(row, name, sizeof name);
+        name_row(summary->history, row, name, sizeof name);
         union tide_cell cells[] = {
             {.text = name},     {row->began_ns},   {row->lasted_ns}, {row->peak_bytes},
             {row->first_bytes}, {row->last_bytes}, {row->pss_bytes}, {row->uss_bytes},
@@ -371,8 +382,7 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
         else if (uses[i].process == TIDE_UNKNOWN)
             snprintf(user, sizeof user, "unknown process");
         else
-            snprintf(user, sizeof user, "%.60s[%lld]", history->processes[uses[i].process - 1].row.name,
-                     (long long)history->processes[uses[i].process - 1].row.pid);
+            name_cell(table, &history->processes[uses[i].process - 1], user, sizeof user);
         union tide_cell cells[] = {
             {uses[i].device},     {.text = device ? device->name : NULL},
             {uses[i].process},    {.text = user},
@@ -416,7 +426,7 @@ void tide_tables_heap(struct tide_table *table, const struct tide_summary *summa
             asked = last->free_bytes != TIDE_UNKNOWN ? last : asked;
             most = last->live_bytes > most ? last->live_bytes : most;
         }
-        snprintf(name, sizeof name, "%.60s[%lld]", process->row.name, (long long)process->row.pid);
+        name_cell(table, process, name, sizeof name);
         union tide_cell cells[] = {
             {process->row.id},
             {.text = name},
