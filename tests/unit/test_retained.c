@@ -158,7 +158,8 @@ static void what_is_held_is_known_until_the_last_look(void **state)
     struct tide_assessment *a = finish(&m, text, sizeof text);
     assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
     assert_true(a->judged[0].retention.crest_rises);
-    assert_non_null(strstr(text, "rises for a while and is freed again: up to 90.0 MiB now, 10.0 MiB before"));
+    assert_non_null(
+        strstr(text, "rises for a while and is freed again: up to 90.0 MiB now, 10.0 MiB before"));
     tide_assessment_free(a);
 }
 
