@@ -232,6 +232,8 @@ static int parse_delimited(struct table *t, struct cursor c, struct tide_err *er
             return tide_err_set(err, "line %zu holds a NUL byte: this is not a text file", c.line);
         if (is_blank(line, len))
             continue;
+        while (line[len - 1] == ' ') /* no field follows the last space */
+            len--;
         if (!delimiter) {
             delimiter = delimiter_of(line, len);
             if (parse_header(t, line, len, delimiter, err))

@@ -53,6 +53,7 @@ static void tabs_semicolons_spaces_and_quotes_are_understood(void **state)
         "step\trss_kib\n1\t100\n2\t200\n",
         "step;rss_kib\n1;100\n2;200\n",
         "step   rss_kib\n1      100\n2      200\n",
+        "step rss_kib \n1 100\n2 200  \n",
         "\"step\",\"RSS (KiB)\"\n\"1\",\"100\"\n2, 200\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
