@@ -23,6 +23,7 @@ enum {
     ROWS_PER_SECOND = 50,  /* and how fast that allowance refills */
     BUDGET_PPM = 10000,    /* CPU time for reading tables, as a share of wall time */
     LOOKUP_MS = 10,        /* that a look waits for missing symbols */
+    STATE_TEXT = 400,      /* longer than the longest state with all its remarks */
 };
 
 static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows that only have new counts */
@@ -239,7 +240,7 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
     const struct tide_heap_head *head = &table->head;
     bool changed = process->status_ns == TIDE_UNKNOWN || process->state != head->state ||
                    process->python != head->python || process->cuda != head->cuda;
-    char state[200];
+    char state[STATE_TEXT];
 
     if (!changed &&
         ((!last && look->now_ns - process->status_ns < STATUS_NS) || process->sampled == head->sampled))

@@ -20,7 +20,7 @@
 enum {
     TIDE_HEAP_BACKLOG = 32, /* samples kept of a site that waits for symbols */
     TIDE_HEAP_NOTICES = 8,
-    TIDE_HEAP_NOTICE_TEXT = 300,
+    TIDE_HEAP_NOTICE_TEXT = 450,
     TIDE_HEAP_KINDS = TIDE_SITE_TENSOR + 1,
 };
 

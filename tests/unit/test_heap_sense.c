@@ -330,6 +330,21 @@ static void why_nothing_is_seen_is_told_once(void **state)
     assert_int_equal(tide_heap_sense_tables(heap), 1);
 }
 
+static void everything_that_is_not_seen_is_told_to_the_end(void **state)
+{
+    (void)state;
+    static const char last[] = "the CUDA driver lacks functions it should have";
+    f.head->state = TIDE_HEAP_REPLACED;
+    f.head->python = TIDE_HEAP_PYTHON_CHECK;
+    f.head->python_version = 0x030e01f0;
+    f.head->cuda = TIDE_HEAP_CUDA_INCOMPLETE;
+    look();
+    const char *notice = tide_heap_sense_notice(heap);
+    assert_non_null(notice);
+    assert_string_equal(notice + strlen(notice) - strlen(last), last);
+    assert_int_equal(ask("SELECT count(*) FROM heap_state WHERE state LIKE '%functions it should have'"), 1);
+}
+
 #if HAVE_FAILING_MALLOC
 static void without_memory_less_is_written_and_nothing_breaks(void **state)
 {
@@ -374,6 +389,7 @@ int main(int argc, char **argv)
         TEST(a_stack_waits_for_its_module_but_not_for_ever),
         TEST(what_a_site_held_while_its_stack_was_unknown_is_written),
         TEST(why_nothing_is_seen_is_told_once),
+        TEST(everything_that_is_not_seen_is_told_to_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

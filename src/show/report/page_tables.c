@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, TEXT = 300 };
+enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, TEXT = 400 };
 
 /* --- processes --------------------------------------------------------------------------------------- */
 
