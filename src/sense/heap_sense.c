@@ -145,7 +145,7 @@ static void write_heap(struct tide_heap_look *look, const struct tide_heap_table
 
 /* --- status -------------------------------------------------------------------------------------------- */
 
-/* The state; why there are no Python frames; why device memory is not seen. */
+/* The state; why there are no Python frames; why device memory is not seen; lost frees. */
 static void describe(const struct tide_heap_head *head, char *out, size_t size)
 {
     static const char *const states[] = {
@@ -175,6 +175,10 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
         snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
         snprintf(out + len, size - len, "; device memory of only one of two CUDA drivers");
+    len = strlen(out);
+    if (head->lost_frees > 0)
+        snprintf(out + len, size - len, "; %" PRIu64 " free%s could not be recorded: live values are too high",
+                 head->lost_frees, head->lost_frees == 1 ? "" : "s");
 }
 
 static void put_note(struct tide_heap_look *look, const char *text)
@@ -239,7 +243,8 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
 {
     const struct tide_heap_head *head = &table->head;
     bool changed = process->status_ns == TIDE_UNKNOWN || process->state != head->state ||
-                   process->python != head->python || process->cuda != head->cuda;
+                   process->python != head->python || process->cuda != head->cuda ||
+                   process->lost_frees != (head->lost_frees > 0);
     char state[STATE_TEXT];
 
     if (!changed &&
@@ -253,6 +258,7 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
     process->state = head->state;
     process->python = head->python;
     process->cuda = head->cuda;
+    process->lost_frees = head->lost_frees > 0;
     process->sampled = head->sampled;
 }
 

@@ -68,6 +68,7 @@ struct tide_heap_process {
     uint32_t state, python, cuda;
     uint64_t sampled;
     int64_t ended_ns; /* when its end was first seen; 0: still running */
+    bool lost_frees;  /* its last status says so */
     bool unread;      /* its table was never read */
     bool elsewhere;   /* it runs but its PID is not in our namespace */
 };

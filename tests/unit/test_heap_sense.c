@@ -330,6 +330,25 @@ static void why_nothing_is_seen_is_told_once(void **state)
     assert_int_equal(tide_heap_sense_tables(heap), 1);
 }
 
+static void lost_frees_are_told_once_and_counted(void **state)
+{
+    (void)state;
+    look();
+    assert_null(tide_heap_sense_notice(heap));
+    f.head->lost_frees = 1;
+    int64_t tick = looks_until("SELECT count(*) FROM heap_state WHERE state LIKE 'on; 1 free could not%'");
+    const char *notice = tide_heap_sense_notice(heap);
+    assert_non_null(notice);
+    assert_non_null(strstr(notice, ": on; 1 free could not be recorded: live values are too high"));
+    f.head->lost_frees = 20;
+    f.head->sampled++;
+    end_child();
+    heap_fixture_end(&f);
+    finish(tick);
+    assert_null(tide_heap_sense_notice(heap));
+    assert_int_equal(ask("SELECT count(*) FROM heap_state WHERE state LIKE 'on; 20 frees could not%'"), 1);
+}
+
 static void everything_that_is_not_seen_is_told_to_the_end(void **state)
 {
     (void)state;
@@ -389,6 +408,7 @@ int main(int argc, char **argv)
         TEST(a_stack_waits_for_its_module_but_not_for_ever),
         TEST(what_a_site_held_while_its_stack_was_unknown_is_written),
         TEST(why_nothing_is_seen_is_told_once),
+        TEST(lost_frees_are_told_once_and_counted),
         TEST(everything_that_is_not_seen_is_told_to_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
