@@ -197,7 +197,8 @@ int tide_places_init(struct tide_places *places, struct tide_err *err)
     if (first < 0)
         first = choose(bases, BASES, -1, true, &places->at[0]);
     if (first < 0) {
-        tide_err_set(err, "cannot make a directory for marks in /dev/shm, $XDG_RUNTIME_DIR or /tmp: %s",
+        tide_err_set(err,
+                     "cannot make a directory for marks in /dev/shm, $XDG_RUNTIME_DIR, /tmp or /var/tmp: %s",
                      strerror(errno));
         return tide_err_hint(err, "steps can still be read from the program's output with --step-regex");
     }
