@@ -359,7 +359,7 @@ static struct tide_heap_values check_site(const struct tide_heap_table *table,
     struct tide_heap_values site = {
         .kind = raw->kind, .frames_at = raw->frames_at, .depth = raw->depth, .modules = raw->modules};
 
-    if (!raw->ready || raw->kind < TIDE_SITE_MALLOC || raw->kind > TIDE_SITE_TENSOR ||
+    if (!raw->ready || raw->kind < TIDE_SITE_MALLOC || raw->kind >= TIDE_SITE_KINDS ||
         raw->depth > TIDE_HEAP_DEPTH || (uint64_t)raw->frames_at + raw->depth > table->head.frame_count)
         return site;
     site.ready = true;

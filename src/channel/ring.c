@@ -72,8 +72,8 @@ static int read_slots(int fd, uint64_t next, uint64_t count, struct tide_lane_sl
 
 static bool is_mark(const struct tide_lane_slot *slot)
 {
-    return slot->kind >= TIDE_MARK_STEP && slot->kind <= TIDE_MARK_GAUGE &&
-           slot->number >= -TIDE_EXACT_MOST && slot->number <= TIDE_EXACT_MOST;
+    return slot->kind >= TIDE_MARK_STEP && slot->kind < TIDE_MARK_KINDS && slot->number >= -TIDE_EXACT_MOST &&
+           slot->number <= TIDE_EXACT_MOST;
 }
 
 static bool has_name(uint32_t kind)

@@ -247,7 +247,7 @@ static void write_due(struct tide_heap_look *look, const struct tide_heap_table 
 
 static void write_rests(struct tide_heap_look *look, struct tide_heap_process *process)
 {
-    for (uint16_t kind = TIDE_SITE_MALLOC; kind < TIDE_HEAP_KINDS; kind++) {
+    for (uint16_t kind = TIDE_SITE_MALLOC; kind < TIDE_SITE_KINDS; kind++) {
         struct tide_heap_rest *rest = &process->rest[kind];
         bool first = rest->id == 0;
         if (first && rest->now.total_blocks == 0)
@@ -314,7 +314,7 @@ bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *
 
     if (hold_sites(look->heap, process, table->site_count) != 0)
         table->site_count = process->site_count;
-    for (int kind = 0; kind < TIDE_HEAP_KINDS; kind++)
+    for (int kind = 0; kind < TIDE_SITE_KINDS; kind++)
         process->rest[kind].now = (struct tide_heap_numbers){0};
     for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_values *values = &table->sites[i];

@@ -21,7 +21,6 @@ enum {
     TIDE_HEAP_BACKLOG = 32, /* samples kept of a site that waits for symbols */
     TIDE_HEAP_NOTICES = 8,
     TIDE_HEAP_NOTICE_TEXT = 450,
-    TIDE_HEAP_KINDS = TIDE_SITE_TENSOR + 1,
 };
 
 enum tide_heap_row_state { TIDE_HEAP_NEW, TIDE_HEAP_SMALL, TIDE_HEAP_WAITING, TIDE_HEAP_OWN };
@@ -62,7 +61,7 @@ struct tide_heap_process {
     size_t site_count;
     size_t own_count;
     struct tide_map frames; /* stack word and known modules -> frame */
-    struct tide_heap_rest rest[TIDE_HEAP_KINDS];
+    struct tide_heap_rest rest[TIDE_SITE_KINDS];
     struct tide_heap_sample heap; /* as last written; tick 0: never */
     int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
     uint32_t state, python, cuda;
