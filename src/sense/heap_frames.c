@@ -241,7 +241,7 @@ static int write_frame(struct tide_heap_frames *frames, struct frame *frame,
 }
 
 int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *file, const char *function,
-                                uint32_t line, struct tide_writer *writer, struct tide_err *err)
+                                uint32_t line, struct tide_writer *writer, bool *failed, struct tide_err *err)
 {
     struct frame frame = {.module = -2, .state = WANTED};
     uint64_t key =
@@ -255,8 +255,8 @@ int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *fil
                              .offset = TIDE_UNKNOWN,
                              .python = true};
 
-    if (fresh)
-        write_row(frames, &frames->frames[number], &row, writer, err);
+    if (fresh && write_row(frames, &frames->frames[number], &row, writer, err) != 0)
+        *failed = true;
     return number;
 }
 

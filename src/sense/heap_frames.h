@@ -28,11 +28,12 @@ struct tide_heap_frames *tide_heap_frames_new(struct tide_symbol_server *server)
 void tide_heap_frames_free(struct tide_heap_frames *frames);
 
 /* Returns the number of a frame, or -1 if there is no room for more. `return_address` is as on the stack.
- * range NULL: in no module. */
+ * range NULL: in no module. *failed becomes true if the row could not be written. */
 int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
                                 const struct tide_heap_range *range, uint64_t return_address);
 int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *file, const char *function,
-                                uint32_t line, struct tide_writer *writer, struct tide_err *err);
+                                uint32_t line, struct tide_writer *writer, bool *failed,
+                                struct tide_err *err);
 
 /* Asks the server, takes answers and writes their rows, for at most timeout_ms (0: only answers that are
  * there now). -1: a row could not be written. */

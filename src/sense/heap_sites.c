@@ -22,11 +22,13 @@ static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_ta
     if (word & TIDE_HEAP_PYTHON_BIT) {
         char file[TIDE_HEAP_STRING], name[TIDE_HEAP_STRING];
         uint32_t first_line, line = TIDE_HEAP_LINE_OF(word);
-        if (tide_heap_table_code(table, TIDE_HEAP_CODE_OF(word), file, name, &first_line) != 0)
-            return patient ? -2
-                           : tide_heap_frames_python(look->heap->frames, "", "?", 0, look->writer, look->err);
+        if (tide_heap_table_code(table, TIDE_HEAP_CODE_OF(word), file, name, &first_line) != 0) {
+            if (patient)
+                return -2;
+            file[0] = '\0', name[0] = '?', name[1] = '\0', line = first_line = 0;
+        }
         return tide_heap_frames_python(look->heap->frames, file, name, line ? line : first_line, look->writer,
-                                       look->err);
+                                       &look->failed, look->err);
     }
     const struct tide_heap_range *range =
         word ? tide_heap_table_module(table, word - 1, site->modules) : NULL;
