@@ -346,6 +346,17 @@ EXPORT int munmap(void *address, size_t bytes)
     return real.munmap(address, bytes);
 }
 
+/* The parts of a moved mapping that were reservations still are. */
+static void reserve_moved(const struct tide_recorder_moving *moving, uintptr_t address, const char *moved,
+                          size_t bytes)
+{
+    for (size_t i = moving->mapped; i < moving->count; i++) {
+        size_t from = moving->pieces[i].start - address, to = moving->pieces[i].end - address;
+        if (from < bytes)
+            tide_recorder_reserved(moved + from, (to < bytes ? to : bytes) - from);
+    }
+}
+
 EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, ...)
 {
     va_list more;
@@ -358,13 +369,14 @@ EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags
     if (flags & MREMAP_FIXED)
         tide_recorder_unmapped(wanted, new_bytes);
     void *moved = real.mremap(address, old_bytes, new_bytes, flags, wanted);
-    bool failed = moved == MAP_FAILED;
-    if (moving.count && failed)
+    if (moved == MAP_FAILED) {
         tide_recorder_stayed(&moving);
-    else if (moving.count)
+    } else if (moving.mapped) {
         tide_recorder_mapped(moved, new_bytes, TIDE_UNWIND_CALLER);
-    else if (moving.reserved)
-        tide_recorder_reserved(failed ? address : moved, failed ? old_bytes : new_bytes);
+        reserve_moved(&moving, (uintptr_t)address, moved, new_bytes);
+    } else if (moving.count) {
+        tide_recorder_reserved(moved, new_bytes);
+    }
     return moved;
 }
 

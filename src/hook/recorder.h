@@ -107,11 +107,12 @@ void tide_recorder_unmapped(const void *pointer, size_t bytes);
 /* Reservations became writable (open), or memory became a reservation (not open). */
 void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller);
 
-/* Takes out a mapping that will move. If it does, report the new place as mapped or reserved. If not: */
+/* Takes out a mapping that will move. If it does, report the new place as mapped or reserved. If not, call
+ * tide_recorder_stayed(), which puts it back. */
 struct tide_recorder_moving {
-    size_t count;
+    size_t mapped, count; /* pieces: the mappings first, then the reservations */
+    size_t lost;          /* further pieces, which found no room here */
     struct tide_range pieces[TIDE_RECORDER_PIECES];
-    bool reserved;
 };
 struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t bytes);
 void tide_recorder_stayed(const struct tide_recorder_moving *moving);

@@ -118,19 +118,22 @@ void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struc
     tide_recorder_leave();
 }
 
-static void on_move(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
-{
-    struct tide_recorder_moving *moving = context;
-    if (moving->count < TIDE_RECORDER_PIECES)
-        moving->pieces[moving->count++] = gone;
-    tide_ledger_changed(tide_ledger_table(), gone.site, bytes, pieces);
-}
-
 static void on_move_reserved(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
 {
     struct tide_recorder_moving *moving = context;
-    (void)gone, (void)bytes, (void)pieces;
-    moving->reserved = true;
+    (void)bytes, (void)pieces;
+    if (moving->count < TIDE_RECORDER_PIECES)
+        moving->pieces[moving->count++] = gone;
+    else
+        moving->lost++;
+}
+
+static void on_move(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
+{
+    struct tide_recorder_moving *moving = context;
+    on_move_reserved(moving, gone, bytes, pieces);
+    moving->mapped = moving->count;
+    tide_ledger_changed(tide_ledger_table(), gone.site, bytes, pieces);
 }
 
 struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t bytes)
@@ -150,13 +153,19 @@ struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t byt
 
 void tide_recorder_stayed(const struct tide_recorder_moving *moving)
 {
-    struct tide_heap_head *table = tide_recorder_enter();
+    struct tide_heap_head *table = moving->count ? tide_recorder_enter() : NULL;
     if (!table)
         return;
     for (size_t i = 0; i < moving->count; i++) {
         struct tide_range piece = moving->pieces[i];
-        if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece, false))
+        if (i >= moving->mapped)
+            add_reserved(table, piece.start, piece.end);
+        else if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece, false))
             tide_ledger_changed(table, piece.site, (int64_t)(piece.end - piece.start), 1);
+        else
+            tide_ledger_count(&table->dropped_pointers);
     }
+    for (size_t i = 0; i < moving->lost; i++)
+        tide_ledger_count(&table->dropped_pointers);
     tide_recorder_leave();
 }

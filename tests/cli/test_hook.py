@@ -78,13 +78,16 @@ def test_every_way_to_allocate_is_seen(target, build):
     ("grown", 5, 1, "move"), ("shrunk", 1, 1, "move"), ("moved_over", 3, 1, "move"), ("not_moved", 2, 1, "map"),
     ("reserved", 0, 0, None), ("small_noreserve", 8, 1, "map"), ("opened", 3, 1, "commit"),
     ("opened_by_overlay", 2, 1, "overlay"), ("closed", 2, 2, "commit"), ("moved_reservation", 1, 1, "commit"),
+    ("not_moved_in_part", 3, 2, None), ("moved_in_part", 2, 1, "move"), ("not_moved_many", 8, 8, "overlay"),
     ("dropped", 16, 1, "map")])
 def test_mappings(hooked, build, mode, live, pieces, maker):
     """Cut, overlaid, moved, reserved, opened and closed: what is live at the end, and where it was made."""
     program = build / "hook-targets/mappings"
     result, found = hooked(program, mode)
-    mapped = [s for s in next(iter(found.values())).sites if s.kind == "mmap"]
+    table = next(iter(found.values()))
+    mapped = [s for s in table.sites if s.kind == "mmap"]
     assert (sum(s.live_bytes for s in mapped), sum(s.live_blocks for s in mapped)) == (live * MIB, pieces)
+    assert table.counters["dropped_pointers"] == (2 if mode == "not_moved_many" else 0)
     assert all(s.live_bytes >= 0 and s.live_blocks >= 0 for s in mapped)
     for site in mapped:
         if site.live_bytes and maker:

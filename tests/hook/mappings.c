@@ -123,6 +123,32 @@ static void not_moved(void)
     check(mremap(p, 2 * MIB, (size_t)1 << 50, MREMAP_MAYMOVE) == MAP_FAILED, "a move that cannot be");
 }
 
+/* 3 in 2, at overlay and commit: a reservation that could not move either can still be opened. */
+static void not_moved_in_part(void)
+{
+    char *p = map(8 * MIB, NONE, 0);
+    overlay(p, 2 * MIB, BOTH);
+    check(mremap(p, 8 * MIB, (size_t)1 << 50, MREMAP_MAYMOVE) == MAP_FAILED, "a move that cannot be");
+    commit(p + 4 * MIB, MIB, BOTH);
+}
+
+/* 2 in 1, at move: the rest is still a reservation. */
+static void moved_in_part(void)
+{
+    char *p = map(2 * GIB, BOTH, MAP_NORESERVE), *to = map(2 * GIB, NONE, MAP_NORESERVE);
+    commit(p, 2 * MIB, BOTH);
+    move(p, 2 * GIB, 2 * GIB, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+}
+
+/* 8 in 8 and 2 lost: more pieces than are kept while it is unknown whether they move. */
+static void not_moved_many(void)
+{
+    char *p = map(10 * MIB, NONE, 0);
+    for (size_t i = 0; i < 10; i++)
+        overlay(p + i * MIB, MIB, BOTH);
+    check(mremap(p, 10 * MIB, (size_t)1 << 50, MREMAP_MAYMOVE) == MAP_FAILED, "a move that cannot be");
+}
+
 /* Nothing: address space is not memory. */
 static void reserved(void)
 {
@@ -193,14 +219,24 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"shared", shared},         {"cut", cut},
-    {"across", across},         {"overlaid", overlaid},
-    {"grown", grown},           {"shrunk", shrunk},
-    {"moved_over", moved_over}, {"not_moved", not_moved},
-    {"reserved", reserved},     {"small_noreserve", small_noreserve},
-    {"opened", opened},         {"opened_by_overlay", opened_by_overlay},
-    {"closed", closed},         {"moved_reservation", moved_reservation},
+    {"shared", shared},
+    {"cut", cut},
+    {"across", across},
+    {"overlaid", overlaid},
+    {"grown", grown},
+    {"shrunk", shrunk},
+    {"moved_over", moved_over},
+    {"not_moved", not_moved},
+    {"reserved", reserved},
+    {"small_noreserve", small_noreserve},
+    {"opened", opened},
+    {"opened_by_overlay", opened_by_overlay},
+    {"closed", closed},
+    {"moved_reservation", moved_reservation},
     {"dropped", dropped},
+    {"not_moved_in_part", not_moved_in_part},
+    {"moved_in_part", moved_in_part},
+    {"not_moved_many", not_moved_many},
 };
 
 int main(int argc, char **argv)
