@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -503,3 +504,29 @@ def test_a_program_is_asked_who_holds_its_tensors_unless_that_is_not_wanted(aske
     assert not asked(5, "--no-census")
     assert asked(60)
     assert time.monotonic() - began < 60, "it was asked before its time was over"
+
+
+def test_what_a_handler_that_is_an_object_raises_while_the_census_is_looked_for_reaches_the_program(tidemark, tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent("""
+        import signal, sys, time, types
+        class Alarm(Exception):
+            pass
+        class Ring:
+            def __call__(self, number, frame):
+                raise Alarm
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "tidemark":
+                    signal.raise_signal(signal.SIGALRM)
+        signal.signal(signal.SIGALRM, Ring())
+        sys.meta_path.insert(0, Finder())
+        sys.modules["torch"] = types.ModuleType("torch")
+        end = time.monotonic() + 60
+        try:
+            while time.monotonic() < end:
+                kept = bytearray(1 << 20)
+        except Alarm:
+            print("caught")
+    """))
+    done = tidemark("run", "--heap", "-q", "-o", "job.tide", "--", "/usr/bin/python3", "train.py")
+    assert done.code == 0 and done.out == "caught\n", done.err
