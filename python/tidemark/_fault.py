@@ -33,12 +33,13 @@ os.register_at_fork(after_in_child=_renew)
 
 def _code_of(handler: Any) -> Any:
     function = getattr(handler, "__func__", handler)
-    return getattr(function, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None)
+    return getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
 
 
 def from_handler(error: BaseException) -> bool:
     """True if a signal handler of the program raised the error: then it is meant for the program, wherever it was raised."""
-    codes = {_code_of(signal.getsignal(number)) for number in range(1, signal.NSIG)} - {None}
+    handlers = [signal.getsignal(number) for number in range(1, signal.NSIG)]
+    codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
     at = error.__traceback__
     while at is not None:
         if at.tb_frame.f_code in codes:

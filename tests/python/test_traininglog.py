@@ -2,6 +2,7 @@
 
 import collections
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ import threading
 import pytest
 import tidemark
 from lanes import ROOT
-from tidemark import _samples, _verdict
+from tidemark import _fault, _samples, _verdict
 
 
 @pytest.fixture
@@ -22,6 +23,13 @@ def log(lines):
     made = tidemark.TrainingLog(every=2, census=False, out=lines.append)
     yield made
     made.close()
+
+
+def test_an_error_of_an_enum_is_not_taken_for_one_of_a_signal_handler():
+    """signal.SIG_DFL is an enum: its class has a __call__ too, that of every enum."""
+    with pytest.raises(ValueError) as raised:
+        signal.Sigmasks(-1)
+    assert not _fault.from_handler(raised.value)
 
 
 def test_steps_epochs_items_and_phases_are_marked(log, marks):
