@@ -159,8 +159,8 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
         [TIDE_HEAP_UNKNOWN_LIBC] =
             "a function of the C library was not found: nothing is seen; only glibc is supported",
         [TIDE_HEAP_OWN_NEW] =
-            "the library that replaces malloc serves C++ new itself: of C++ only what calls malloc is "
-            "seen; run it without that library",
+            "the library that replaces malloc also serves C++ new: C++ allocations that do not call "
+            "malloc are not seen; run it without that library",
     };
     unsigned state = head->state, version = head->python_version;
 
@@ -174,11 +174,12 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
     if (head->cuda == TIDE_HEAP_CUDA_INCOMPLETE)
         snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
-        snprintf(out + len, size - len, "; device memory of only one of two CUDA drivers");
+        snprintf(out + len, size - len, "; device memory is seen for only one of two CUDA drivers");
     len = strlen(out);
     if (head->lost_frees > 0)
-        snprintf(out + len, size - len, "; %" PRIu64 " free%s could not be recorded: live values are too high",
-                 head->lost_frees, head->lost_frees == 1 ? "" : "s");
+        snprintf(out + len, size - len,
+                 "; %" PRIu64 " free%s could not be recorded: live values are too high", head->lost_frees,
+                 head->lost_frees == 1 ? "" : "s");
 }
 
 static void put_note(struct tide_heap_look *look, const char *text)
@@ -390,9 +391,8 @@ static void tell_of_unread(struct tide_heap_look *look)
     }
     if (unread == 0)
         return;
-    snprintf(text, sizeof text,
-             "the allocations of %zu processes were not read: there were more than could be followed at once",
-             unread);
+    snprintf(text, sizeof text, "the allocations of %zu process%s were not read: too many processes at once",
+             unread, unread == 1 ? "" : "es");
     tell(look, text);
 }
 
@@ -440,9 +440,9 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
     tell_of_unread(&look);
     if (heap->unseen > 0) {
         char text[160];
-        snprintf(text, sizeof text,
-                 "%zu processes ended before they were seen: what they allocated is not recorded",
-                 heap->unseen);
+        snprintf(text, sizeof text, "%zu process%s ended before %s seen: %s allocations are not recorded",
+                 heap->unseen, heap->unseen == 1 ? "" : "es", heap->unseen == 1 ? "it was" : "they were",
+                 heap->unseen == 1 ? "its" : "their");
         put_note(&look, text);
     }
     return look.failed ? -1 : 0;
