@@ -64,7 +64,7 @@ static int explain(const struct tide_reader *reader, struct tide_err *err)
         return suggest_recording(err);
     case SQLITE_CORRUPT:
         tide_err_set(err, "the recording '%s' is damaged: %s", reader->name, message);
-        return tide_err_hint(err, "what can be saved: sqlite3 FILE .recover | sqlite3 NEW");
+        return tide_err_hint(err, "save what is readable: sqlite3 FILE .recover | sqlite3 NEW");
     case SQLITE_TOOBIG:
         return tide_err_set(err, "the recording '%s' is damaged: it has a row of more than %d bytes",
                             reader->name, ROW_BYTES);
@@ -75,7 +75,7 @@ static int explain(const struct tide_reader *reader, struct tide_err *err)
         tide_err_set(err,
                      "cannot read '%s': it ended without a clean close, and its directory cannot be written",
                      reader->name);
-        return tide_err_hint(err, "copy it, together with its -wal file, to a directory that can be");
+        return tide_err_hint(err, "copy it and its -wal file to a writable directory");
     default:
         return tide_err_set(err, "cannot read '%s': %s", reader->name, message);
     }

@@ -67,7 +67,7 @@ static bool is_blank(const char *text, size_t len)
 
 static int out_of_memory(struct tide_err *err)
 {
-    return tide_err_set(err, "the series is too large for the memory it may use");
+    return tide_err_set(err, "the series is too large");
 }
 
 static int add_row(struct table *t, double **ret_row, struct tide_err *err)
@@ -342,7 +342,7 @@ static int list_columns(const struct table *t, struct tide_err *err)
     for (size_t i = 0; i < t->columns && strlen(list) < 110; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
                  TIDE_SHOWN(t->names[i], 48));
-    return tide_err_hint(err, "name one with --column and its unit with --unit; there are: %s", list);
+    return tide_err_hint(err, "choose one with --column and its unit with --unit; columns: %s", list);
 }
 
 static int refuse_text(const struct table *t, size_t column, const char *what, struct tide_err *err)
@@ -376,16 +376,16 @@ static int pick_value(const struct table *t, size_t column, const struct tide_se
     double scale = scale_of(t, column, options);
     if (isnan(scale) && options->unit) {
         tide_err_set(err, "'%s' is not a unit of memory", TIDE_SHOWN(options->unit, 64));
-        return tide_err_hint(err, "one of B, KB, MB, GB, KiB, MiB, GiB");
+        return tide_err_hint(err, "choose one of B, KB, MB, GB, KiB, MiB, GiB");
     }
     if (holds(t, column, TIDE_CELL_TEXT))
         return refuse_text(t, column, "a number", err);
     if (holds(t, column, TIDE_CELL_SIZE) && holds(t, column, TIDE_CELL_NUMBER))
         return tide_err_set(err, "in column '%s' some numbers have a unit and some have none", shown);
     if (isnan(scale)) {
-        tide_err_set(err, "column '%s' does not say its unit", shown);
+        tide_err_set(err, "column '%s' has no unit", shown);
         return tide_err_hint(
-            err, "say --unit MB (or B, KB, GB, KiB, MiB, GiB), or call the column '%.24s_mb'", shown);
+            err, "give --unit MB (or B, KB, GB, KiB, MiB, GiB), or rename the column to '%.24s_mb'", shown);
     }
     p->value[p->values] = column;
     p->scale[p->values++] = scale;

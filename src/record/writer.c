@@ -80,11 +80,10 @@ static int explain(struct tide_err *err, const char *path, sqlite3 *db)
 
     if (is_full(db)) {
         tide_err_set(err, "cannot write to the recording '%s': the disk is full", shown);
-        return tide_err_hint(err,
-                             "what was recorded can be read; recording goes on when there is room again");
+        return tide_err_hint(err, "what was recorded is readable; recording resumes when there is space");
     }
     tide_err_set(err, "cannot write to the recording '%s': %s", shown, TIDE_SHOWN(sqlite3_errmsg(db), 200));
-    return tide_err_hint(err, "what was recorded can be read; writing is tried again every 10 s");
+    return tide_err_hint(err, "what was recorded is readable; writing is tried again every 10 s");
 }
 
 /* Rolls back, remembers the failure, explains it. */

@@ -112,7 +112,7 @@ def test_a_log_comes_in_by_pipe(tidemark):
 
 def test_trouble_is_one_sentence_and_exit_2(tidemark, tmp_path):
     cases = {
-        "no unit": ("step,rss\n1,2\n", "does not say its unit"),
+        "no unit": ("step,rss\n1,2\n", "has no unit"),
         "short row": ("step,rss_mb\n1,2\n3\n", "line 3 has 1 fields"),
         "no memory": ("step,loss\n1,2\n", "no column looks like memory"),
         "binary": ("\0\1\2", "NUL byte"),

@@ -104,7 +104,7 @@ static void numbers_alone_need_only_a_unit(void **state)
     set = parse("10 5\n20 6\n", &mib);
     assert_true(set.series[0].count == 2 && set.series[0].x[1] == 20);
     tide_series_release(&set);
-    refused("10 5\n20 6\n", "column 'memory' does not say its unit");
+    refused("10 5\n20 6\n", "column 'memory' has no unit");
 }
 
 static void missing_values_are_left_out(void **state)
@@ -313,7 +313,7 @@ static void malformed_text_is_refused_with_its_line(void **state)
     refused("{\"step\": 1, \"rss_mb\": {}}\n",
             "line 1: column 'rss_mb' holds something that is not a number");
     refused("step,loss\n1,2\n", "no column looks like memory");
-    refused("step,rss\n1,2\n", "column 'rss' does not say its unit");
+    refused("step,rss\n1,2\n", "column 'rss' has no unit");
     refused("[\n {\"step\": 1, \"rss_mb\": 2}]", "this is a JSON array, not one object per line");
     refused("[", "there are no rows of numbers");
     refused("{\"step\": 1\n", "line 1 is not a JSON object");
@@ -328,7 +328,7 @@ static void malformed_text_is_refused_with_its_line(void **state)
 static void names_are_escaped_in_errors(void **state)
 {
     (void)state;
-    refused("step,rss\x1b[31m\n1,2\n", "column 'rss\\x1b[31m' does not say its unit");
+    refused("step,rss\x1b[31m\n1,2\n", "column 'rss\\x1b[31m' has no unit");
 }
 
 static void units_come_from_names(void **state)
