@@ -70,7 +70,7 @@ static int hint_choice(const char *choices, const char *value, struct tide_err *
     names[count] = NULL;
     const char *nearest = strchr(value, '|') ? NULL : tide_text_nearest(value, names);
     return nearest ? tide_err_hint(err, "did you mean '%s'?", nearest)
-                   : tide_err_hint(err, "one of %s", choices);
+                   : tide_err_hint(err, "choose one of %s", choices);
 }
 
 static int bad_value(const struct tide_option *o, const char *value, struct tide_err *err)
@@ -101,7 +101,7 @@ static int ask_for_unit(const struct tide_option *o, const char *text, struct ti
 {
     double number = 0;
     tide_real_parse(text, &number);
-    tide_err_set(err, "option '--%s': %.32s is %.32s bytes", o->name, text, text);
+    tide_err_set(err, "option '--%s': %.32s means %.32s bytes", o->name, text, text);
     return tide_err_hint(err, "did you mean '%.32s%c'?", text, number < 512 ? 'G' : 'M');
 }
 
@@ -206,7 +206,7 @@ static int parse_short(const struct tide_option *table, int argc, char **argv, i
     for (const char *p = argv[*at] + 1; *p; p++) {
         const struct tide_option *o = by_letter(table, *p);
         if (!o)
-            return unknown(table, argv[*at], strlen(argv[*at]), err);
+            return unknown(table, (const char[]){'-', *p, '\0'}, 2, err);
         if (o->kind == TIDE_OPTION_FLAG) {
             store(o, NULL, values, err);
             continue;

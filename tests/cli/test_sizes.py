@@ -25,7 +25,7 @@ def test_a_small_number_without_a_unit_is_asked_about(tidemark, command, option,
     done = tidemark(*command, f"--{option}", typed, *rest, stdin=LEAK)
     assert (done.code, done.out) == (2, "")
     name = "train lm" if command == TRAIN else command[0]
-    assert done.err == f"tidemark: {name}: option '--{option}': {typed} is {typed} bytes\nhint: did you mean '{meant}'?\n"
+    assert done.err == f"tidemark: {name}: option '--{option}': {typed} means {typed} bytes\nhint: did you mean '{meant}'?\n"
 
 
 @pytest.mark.parametrize("size, limit, said", [
