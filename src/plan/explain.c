@@ -114,7 +114,7 @@ static bool batch(struct tide_job *job, int v, int64_t amount, char *what, size_
         return false;
     job->batch = tide_times(job->batch, times[v]);
     snprintf(what, size,
-             "batch multiplied by %lld (group, accumulation or devices counted in): %lld sequences",
+             "batch multiplied by %lld (by group size, accumulation or number of devices): %lld sequences",
              (long long)times[v], (long long)job->batch);
     return true;
 }
@@ -125,7 +125,7 @@ static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size
     if (v > 1)
         return false;
     job->mistakes.copies = v + 1;
-    snprintf(what, size, v ? "two more copies of the model" : "the model is there twice");
+    snprintf(what, size, v ? "two more copies of the model" : "the model is loaded twice");
     return true;
 }
 
@@ -475,7 +475,7 @@ static void test_growth(const struct tide_explanation *a, const struct tide_expl
     else
         snprintf(
             to->test, sizeof to->test,
-            "which tensors are alive (a census of tidemark.torch): in bytes the two are alike in every phase");
+            "which tensors are alive (a census of tidemark.torch): both need the same bytes in every phase");
 }
 
 /* Asks for the growth per step if only one of the first two grows, else for the phase that differs most. */

@@ -440,7 +440,8 @@ static int run_job(struct run *run, struct tide_err *err)
             train_step(run, step);
     }
     if (tape->failed)
-        return tide_err_set(err, "the job is too large to plan: its bytes or operations exceed every bound");
+        return tide_err_set(
+            err, "the job is too large to plan: its bytes or operations exceed the planner's limits");
     return 0;
 }
 

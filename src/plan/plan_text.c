@@ -116,7 +116,7 @@ static void print_room(const struct tide_job *job, const struct tide_capacity *r
     fprintf(out, "device        %s: %s", tide_typed_size_text((double)room->device_bytes, text),
             room->fits ? "fits" : "does not fit");
     if (!room->batch)
-        fprintf(out, "; no batch does");
+        fprintf(out, "; no batch fits");
     else
         fprintf(out, "; the largest batch is %lld", (long long)room->batch);
     if (room->sequence)
@@ -159,7 +159,7 @@ static void print_innocent(const struct tide_job *job, const struct tide_evidenc
             tide_model_sees(&job->model) ? "" : " and one tensor of logits", state,
             TIDE_MEMORY(evidence->device ? found->right.device : found->right.allocated));
     if (found->innocent)
-        fprintf(out, "%s is within %.1f %% of that: nothing has to be wrong.\n", TIDE_MEMORY(evidence->bytes),
+        fprintf(out, "%s is within %.1f %% of that: the run may be correct.\n", TIDE_MEMORY(evidence->bytes),
                 fmax(0.1, 100 * fabs(found->right_distance)));
 }
 
