@@ -57,14 +57,14 @@ def obstacle(path: str) -> Optional[str]:
         return None
     machine = os.uname().machine
     if machine != need[3]:
-        return f"this wheel is for {need[3]} machines, and this one is {machine}"
+        return f"this wheel is for {need[3]}, but this machine is {machine}"
     try:
         name = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (OSError, ValueError):
         name = ""
     have = re.match(r"glibc (\d+)\.(\d+)", name)
     if have is None:
-        return f"this wheel is for systems with glibc {need[1]}.{need[2]} or later, and this one has another C library"
+        return f"this wheel needs glibc {need[1]}.{need[2]} or later, but this machine has another C library"
     if (int(have[1]), int(have[2])) < (int(need[1]), int(need[2])):
-        return f"this wheel is for systems with glibc {need[1]}.{need[2]} or later, and this one has {have[1]}.{have[2]}"
+        return f"this wheel needs glibc {need[1]}.{need[2]} or later, but this machine has {have[1]}.{have[2]}"
     return None

@@ -140,7 +140,7 @@ class Cleanup:
         out: Optional[Callable[[str], None]] = None,
     ) -> None:
         if every != "auto" and (not isinstance(every, int) or every < 1):
-            say(f"tidemark: Cleanup(every={every!r}) is neither 'auto' nor a number of steps; 'auto' is used")
+            say(f"tidemark: Cleanup(every={every!r}): every must be 'auto' or a number of steps; using 'auto'")
             every = "auto"
         self.actions, self.missing = _actions(model)
         self.every = every

@@ -73,7 +73,7 @@ def report(doing: str, error: BaseException) -> None:
     """Says what went wrong while doing something; the same error at the same place only once."""
     at = traceback.extract_tb(error.__traceback__)
     where = f" ({at[-1].filename.rpartition('/')[2]}:{at[-1].lineno})" if at else ""
-    say_once(f"{doing} failed and is left out: {type(error).__name__}: {error}{where}")
+    say_once(f"{doing} failed and is skipped: {type(error).__name__}: {error}{where}")
 
 
 def report_quietly(doing: str, error: BaseException) -> None:

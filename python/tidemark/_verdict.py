@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
                 found.append(_plain(each["sentence"]))
         inside = columns.get("cpu heap in use")
         if process["verdict"] == "leak" and inside is not None and inside["verdict"] in ("flat", "spikes"):
-            found.append("what malloc has in use is flat: the growth is memory that it keeps, or memory of another kind")
+            found.append("malloc's bytes in use are flat: the growth is free memory that malloc retains, or memory outside malloc")
         return found + _hidden_leak(process["verdict"], inside)
 
 
@@ -55,7 +55,7 @@ def _hidden_leak(verdict: str, heap: Optional[Dict[str, Any]]) -> List[str]:
     """For a process that does not grow although the bytes that malloc has in use do."""
     if verdict in ("leak", "retention") or heap is None or heap["verdict"] != "leak":
         return []
-    return [_plain(heap["sentence"]) + "; it fills memory that the process had already"]
+    return [_plain(heap["sentence"]) + "; it reuses memory that the process already had"]
 
 
 def _plain(sentence: str) -> str:

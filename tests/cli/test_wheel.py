@@ -243,9 +243,9 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("machine, libc, sentence", [
-    ("aarch64", "glibc 2.36", "this wheel is for x86_64 machines, and this one is aarch64"),
-    ("x86_64", "glibc 2.9", r"this wheel is for systems with glibc 2\.\d+ or later, and this one has 2\.9"),
-    ("x86_64", None, r"this wheel is for systems with glibc 2\.\d+ or later, and this one has another C library"),
+    ("aarch64", "glibc 2.36", "this wheel is for x86_64, but this machine is aarch64"),
+    ("x86_64", "glibc 2.9", r"this wheel needs glibc 2\.\d+ or later, but this machine has 2\.9"),
+    ("x86_64", None, r"this wheel needs glibc 2\.\d+ or later, but this machine has another C library"),
 ])
 def test_copied_to_such_a_system_it_says_so(here, machine, libc, sentence, tmp_path):
     said = here.run("python3", "-c", ELSEWHERE.format(machine=machine, libc=libc), code=2, cwd=tmp_path)
@@ -299,7 +299,7 @@ def test_pip_refuses_it_on_an_older_system(inside, wheel):
 
 def test_unpacked_on_an_older_system_it_says_so(inside):
     said = inside("bullseye", "python3 -m zipfile -e tidemark-*.whl .; chmod +x tidemark/_program/tidemark; python3 -m tidemark version")
-    assert re.fullmatch(r"tidemark: this wheel is for systems with glibc 2\.\d+ or later, and this one has 2\.31\nhint: .*\n", said)
+    assert re.fullmatch(r"tidemark: this wheel needs glibc 2\.\d+ or later, but this machine has 2\.31\nhint: .*\n", said)
 
 
 # -- pip install ./python

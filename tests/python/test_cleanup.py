@@ -107,7 +107,7 @@ def test_an_action_that_raises_never_reaches_the_loop(said):
     action(cleanup, "gc").run = lambda: 1 / 0
     for _ in range(3):
         cleanup.step()
-    assert said().count("cleaning up failed and is left out: ZeroDivisionError") == 1
+    assert said().count("cleaning up failed and is skipped: ZeroDivisionError") == 1
 
 
 def test_what_cannot_be_done_here_is_named():
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_here_is_named():
 
 def test_an_interval_that_is_none_is_said(said):
     assert tidemark.Cleanup(every=0).every == "auto"
-    assert "is neither 'auto' nor a number of steps" in said()
+    assert "every must be 'auto' or a number of steps; using 'auto'" in said()
 
 
 def test_gradients_are_freed_where_a_model_is_given(lines):

@@ -109,7 +109,7 @@ def test_training_goes_on_being_marked_after_an_evaluation_of_its_own(tmp_path, 
     trainer.evaluate()
     trainer.train()
     assert named(marks()[os.getpid()], "step") == [("step", n) for n in range(1, 6)] * 2
-    assert "left out" not in said()
+    assert "is skipped" not in said()
 
 
 def test_an_exception_in_the_training_is_the_users_alone(tmp_path, marks, said, binary):
@@ -136,7 +136,7 @@ def test_no_fault_of_the_callback_makes_training_fail(tmp_path, said, monkeypatc
     result = trainer_of(tmp_path, hf.TidemarkCallback()).train()
     assert result.global_step == 10
     err = said()
-    assert err.count("on_step_begin failed and is left out: RuntimeError: inside") == 1
+    assert err.count("on_step_begin failed and is skipped: RuntimeError: inside") == 1
 
 
 def test_a_resumed_training_goes_on(tmp_path, marks, binary):

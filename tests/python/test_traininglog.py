@@ -61,14 +61,14 @@ def test_a_leak_inside_memory_that_the_process_had_already_is_told(binary, count
     samples = levels_of(60, lambda step: (280 if step < 20 else 320) << 20, lambda step: (80 << 20) + step * 600_000, counted)
     (table,) = samples.tables()
     said = _verdict.of_table(table).sentences()
-    assert any(line.startswith("LEAK in cpu heap in use: +") and "fills memory" in line for line in said) == told
+    assert any(line.startswith("LEAK in cpu heap in use: +") and "reuses memory" in line for line in said) == told
 
 
 def test_so_it_is_of_a_recording():
     heap = {"name": 'gauge "cpu heap in use"', "verdict": "leak", "sentence": 'LEAK in gauge "cpu heap in use": +32 MiB'}
     said = {verdict: _verdict.Verdict(verdict, "The run.", "", {"series": [heap]}).sentences() for verdict in ("plateau", "leak")}
     assert said["leak"] == ["The run."]
-    assert said["plateau"] == ["The run.", heap["sentence"] + "; it fills memory that the process had already"]
+    assert said["plateau"] == ["The run.", heap["sentence"] + "; it reuses memory that the process already had"]
 
 
 def test_a_heap_that_was_read_once_is_not_called_flat(binary):
@@ -189,7 +189,7 @@ def test_what_goes_wrong_inside_is_said_once_and_the_loop_goes_on(log, said, mon
     for step in range(20):
         log.step(step)
     err = said()
-    assert err.count("failed and is left out: OSError: no /proc") == 1
+    assert err.count("failed and is skipped: OSError: no /proc") == 1
     assert err.startswith("tidemark: ")
 
 
@@ -210,7 +210,7 @@ def test_steps_that_are_no_numbers_are_said_and_left_out(log, lines, marks, said
     log.items(wrong)
     log.step(1), log.step(2), log.step(3)
     assert [mark for mark in marks()[os.getpid()] if mark[0] in ("step", "epoch", "items")] == [("step", 1), ("step", 2), ("step", 3)]
-    assert said().count("is left out") >= 1
+    assert said().count("is skipped") >= 1
     assert [line.split(":")[0] for line in lines] == ["step 2"]
 
 
