@@ -1,18 +1,10 @@
 #include "base/allocations.h"
+#include "base/sanitizer.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
-#if defined(SANITIZED)
+#if TIDE_SANITIZED
 
 static _Atomic int64_t made;
 static atomic_flag asked = ATOMIC_FLAG_INIT;

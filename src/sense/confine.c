@@ -1,4 +1,5 @@
 #include "sense/confine.h"
+#include "base/sanitizer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,14 +14,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED 0
-#endif
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -150,9 +143,9 @@ static int limit(__rlimit_resource_t what, rlim_t most)
 
 int tide_confine(uint64_t data_bytes, struct tide_err *err)
 {
-    if (limit(RLIMIT_CORE, 0) != 0 || (!SANITIZED && limit(RLIMIT_DATA, data_bytes) != 0) ||
+    if (limit(RLIMIT_CORE, 0) != 0 || (!TIDE_SANITIZED && limit(RLIMIT_DATA, data_bytes) != 0) ||
         drop_capabilities() != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        (!SANITIZED && ARCHITECTURE != 0 && filter_calls() != 0))
+        (!TIDE_SANITIZED && ARCHITECTURE != 0 && filter_calls() != 0))
         return tide_err_set(err, "cannot confine this process: %s", strerror(errno));
     return 0;
 }

@@ -6,19 +6,12 @@
 #ifndef SANITIZED_H
 #define SANITIZED_H
 
+#include "base/sanitizer.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
+#define SANITIZED TIDE_SANITIZED
 
 /* Whether a test should try each way once rather than all together: here numbers take ten to a hundred times
  * as long. TIDEMARK_VALGRIND: under valgrind, or on an emulated processor. */
