@@ -340,8 +340,7 @@ static int list_columns(const struct table *t, struct tide_err *err)
 {
     char list[160] = "";
     for (size_t i = 0; i < t->columns && strlen(list) < 110; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                 TIDE_SHOWN(t->names[i], 48));
+        tide_text_add(list, sizeof list, "%s%s", i ? ", " : "", TIDE_SHOWN(t->names[i], 48));
     return tide_err_hint(err, "choose one with --column and its unit with --unit; columns: %s", list);
 }
 
