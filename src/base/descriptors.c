@@ -1,4 +1,5 @@
 #include "base/descriptors.h"
+#include "base/whole.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -81,7 +82,7 @@ void tide_descriptors_raise(struct rlimit *ret_before)
     *ret_before = limit;
     if (limit.rlim_cur >= USEFUL)
         return;
-    limit.rlim_cur = limit.rlim_max < USEFUL ? limit.rlim_max : USEFUL;
+    limit.rlim_cur = tide_smaller_size(limit.rlim_max, USEFUL);
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -94,9 +95,7 @@ void tide_descriptors_restore(const struct rlimit *before)
 void tide_descriptors_init(struct tide_descriptors *descriptors)
 {
     struct rlimit limit;
-    size_t all = getrlimit(RLIMIT_NOFILE, &limit) != 0 ? 0
-                 : limit.rlim_cur < USEFUL             ? limit.rlim_cur
-                                                       : USEFUL;
+    size_t all = getrlimit(RLIMIT_NOFILE, &limit) != 0 ? 0 : tide_smaller_size(limit.rlim_cur, USEFUL);
 
     *descriptors = (struct tide_descriptors){.most = all > 2 * SPARE ? all - SPARE : all / 2};
 }

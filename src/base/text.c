@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/whole.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,11 +125,6 @@ size_t tide_text_fitting(const char *text, size_t len, size_t columns)
     return at;
 }
 
-static size_t least_of(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Letters to insert, delete, replace or swap with their neighbour. */
 static size_t edit_distance(const char *a, const char *b)
 {
@@ -142,10 +138,10 @@ static size_t edit_distance(const char *a, const char *b)
         d[0][j] = j;
     for (size_t i = 1; i <= na; i++)
         for (size_t j = 1; j <= nb; j++) {
-            d[i][j] =
-                least_of(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), least_of(d[i - 1][j], d[i][j - 1]) + 1);
+            d[i][j] = tide_smaller_size(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
+                                        tide_smaller_size(d[i - 1][j], d[i][j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least_of(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = tide_smaller_size(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[na][nb];
 }

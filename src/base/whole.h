@@ -17,6 +17,11 @@ static inline int64_t tide_larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static inline size_t tide_smaller_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline size_t tide_larger_size(size_t a, size_t b)
 {
     return a > b ? a : b;
