@@ -2,7 +2,6 @@
 #include "base/descriptors.h"
 #include "base/title.h"
 #include "channel/birth.h"
-#include "channel/file.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -13,12 +13,11 @@
 #define TIDE_PLACES_H
 
 #include "base/err.h"
+#include "channel/file.h"
 
 #include <dirent.h>
 #include <stddef.h>
 #include <sys/types.h>
-
-enum { TIDE_PLACES = 2 };
 
 struct tide_place {
     char path[256];
@@ -27,7 +26,7 @@ struct tide_place {
 };
 
 struct tide_places {
-    struct tide_place at[TIDE_PLACES];
+    struct tide_place at[TIDE_FILE_PLACES];
     size_t count;
     pid_t sweeper;   /* 0: none */
     int sweeper_end; /* write end of its pipe; it waits until nobody has this open */

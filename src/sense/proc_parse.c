@@ -107,10 +107,10 @@ static bool read_fields(const char *text, size_t len, const struct field *fields
 }
 
 /* The kernel writes a newline in a name as \n and a backslash as \\. */
-static void copy_escaped_name(char out[static TIDE_PROC_NAME], struct line line)
+static void copy_escaped_name(char out[static TIDE_STAT_NAME], struct line line)
 {
     size_t used = 0;
-    for (size_t i = 0; i < line.len && used < TIDE_PROC_NAME - 1; i++) {
+    for (size_t i = 0; i < line.len && used < TIDE_STAT_NAME - 1; i++) {
         char c = line.text[i];
         if (c == '\\' && i + 1 < line.len && (line.text[i + 1] == 'n' || line.text[i + 1] == '\\'))
             c = line.text[++i] == 'n' ? '\n' : '\\';

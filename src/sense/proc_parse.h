@@ -8,17 +8,18 @@
 #ifndef TIDE_PROC_PARSE_H
 #define TIDE_PROC_PARSE_H
 
+#include "channel/birth.h"
 #include "record/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_PROC_NAME = 64, TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 1024 };
+enum { TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 1024 };
 
 /* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. */
 struct tide_proc_status {
-    char name[TIDE_PROC_NAME]; /* without the kernel's escapes (\n, \\) */
+    char name[TIDE_STAT_NAME]; /* without the kernel's escapes (\n, \\) */
     char state;
     int64_t parent_pid;
     int64_t threads;
