@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "sense/proc_read.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -170,14 +169,8 @@ static uint64_t devices_of(int proc_fd, int64_t pid)
     if (!directory)
         return errno == EACCES || errno == EPERM ? UINT64_MAX : 0;
     uint64_t devices = 0;
-    const struct dirent *entry;
-    for (int i = 0; i < MAX_DESCRIPTORS && (entry = readdir(directory)); i++) {
-        ssize_t len = readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
-        if (len > 0) {
-            target[len] = '\0';
-            devices |= device_bit(target);
-        }
-    }
+    for (int i = 0; i < MAX_DESCRIPTORS && tide_proc_next_link(directory, target, sizeof target); i++)
+        devices |= device_bit(target);
     closedir(directory);
     return devices;
 }

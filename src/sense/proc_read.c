@@ -77,3 +77,11 @@ DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf)
     char path[PID_PATH];
     return tide_proc_list(dir_fd, path_of(dir_fd, pid, leaf, path));
 }
+
+const char *tide_proc_next_link(DIR *directory, char *ret_target, size_t size)
+{
+    const struct dirent *entry = directory ? readdir(directory) : NULL;
+    ssize_t len = entry ? readlinkat(dirfd(directory), entry->d_name, ret_target, size - 1) : 0;
+    ret_target[len > 0 ? len : 0] = '\0';
+    return entry ? entry->d_name : NULL;
+}

@@ -30,6 +30,10 @@ int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);
 DIR *tide_proc_list(int dir_fd, const char *path);
 DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf);
 
+/* Reads the next entry of a directory of links, as /proc/PID/fd. Returns its name, or NULL at the end or if
+ * the directory is NULL. The link's target is cut to size; it is empty if the entry is no link or is gone. */
+const char *tide_proc_next_link(DIR *directory, char *ret_target, size_t size);
+
 /* Reads an open file again, from its start. */
 ssize_t tide_proc_reread(int fd, char *buf, size_t size);
 

@@ -108,16 +108,14 @@ static void leave_to_others(struct tide_shared *shared, const struct tide_tree *
 {
     int left = OPEN_MOST;
     DIR *processes = tide_proc_list(tree->proc_fd, ".");
-    const struct dirent *process, *entry;
+    const struct dirent *process;
     while (processes && left > 0 && (process = readdir(processes))) {
         char link[256];
         int64_t pid = strtoll(process->d_name, NULL, 10);
         if (pid < 1 || tide_tree_find(tree, pid))
             continue;
         DIR *open = tide_proc_list_pid(tree->proc_fd, pid, "fd");
-        while (open && left-- > 0 && (entry = readdir(open))) {
-            ssize_t len = readlinkat(dirfd(open), entry->d_name, link, sizeof link - 1);
-            link[len > 0 ? len : 0] = '\0';
+        while (open && left-- > 0 && tide_proc_next_link(open, link, sizeof link)) {
             uint64_t stem = is_in(link, shared->path) ? stem_of(link + strlen(shared->path) + 1) : 0;
             if (stem)
                 tide_map_put(&shared->stems, stem, THEIRS);
@@ -191,17 +189,12 @@ static void count_open(struct tide_shared *shared, const struct tide_tree *tree,
 {
     char link[256];
     DIR *directory = tide_proc_list_pid(tree->proc_fd, pid, "fd");
-    const struct dirent *entry;
-    while (directory && *left > 0 && (entry = readdir(directory))) {
+    const char *name;
+    while (*left > 0 && (name = tide_proc_next_link(directory, link, sizeof link))) {
         struct stat info;
-        ssize_t len = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
         (*left)--;
-        if (len <= 0)
-            continue;
-        link[len] = '\0';
         bool file = is_in(link, shared->path);
-        if ((!file && strncmp(link, memfd, strlen(memfd)) != 0) ||
-            fstatat(dirfd(directory), entry->d_name, &info, 0))
+        if ((!file && strncmp(link, memfd, strlen(memfd)) != 0) || fstatat(dirfd(directory), name, &info, 0))
             continue;
         if (file && info.st_nlink > 0)
             take(shared, link, info.st_ino);
