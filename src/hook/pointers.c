@@ -215,17 +215,14 @@ static size_t sweep_page(uintptr_t key, const struct stretch *stretch)
     return 0;
 }
 
-/* The sweep begins behind an empty slot, because an entry that moves across the end of the array would be
- * missed. */
+/* A removal never moves an entry to a slot that the sweep has passed, except entries that it has looked at:
+ * those of a cluster that goes round the end of the array. */
 static size_t sweep_shard(struct shard *shard, const struct stretch *stretch)
 {
     if (!tide_latch_take(&shard->latch))
         return 1;
-    uint32_t first = 0;
-    while (first < shard->slots && shard->entries[first].key)
-        first++;
     for (uint32_t i = 0; i < shard->slots; i++)
-        sweep_slot(shard, (first + i) & (shard->slots - 1), stretch);
+        sweep_slot(shard, i, stretch);
     tide_latch_release(&shard->latch);
     return 0;
 }
