@@ -330,12 +330,10 @@ static void learn_module(struct tide_heap_head *table, uintptr_t address)
         return;
     }
     put_module(table, &object);
-    if (known)
-        *known = (struct known){0}; /* its addresses belong to another object now */
-    else if (self.known_count < KNOWN_MODULES)
-        known = &self.known[self.known_count++];
-    else
+    if (!known && self.known_count == KNOWN_MODULES)
         return;
+    if (!known)
+        known = &self.known[self.known_count++];
     *known = (struct known){object.start, object.end, object.base, name_hash, now};
     if (tide_ledger_on_object) {
         tide_ledger_on_object(&object);
