@@ -18,7 +18,7 @@ void tide_blocks_restore(struct tide_heap_head *table, struct tide_pointers_bloc
 
 void tide_blocks_discount(void *table, struct tide_pointers_block block)
 {
-    tide_ledger_freed(table, block.site, (int64_t)block.bytes, block.blocks);
+    tide_ledger_changed(table, block.site, -(int64_t)block.bytes, -(int64_t)block.blocks);
     if (block.under)
         tide_ledger_changed(table, block.under - 1u, (int64_t)block.bytes, 0);
 }

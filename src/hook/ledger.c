@@ -499,8 +499,3 @@ void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t 
     atomic_fetch_add_explicit(&s->total_blocks, blocks, memory_order_relaxed);
     tide_ledger_count(&table->sampled);
 }
-
-void tide_ledger_freed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
-{
-    tide_ledger_changed(table, site, -bytes, -blocks);
-}

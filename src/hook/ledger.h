@@ -35,9 +35,8 @@ int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_site_kind kind,
                          size_t depth, bool complete);
 
 void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
-void tide_ledger_freed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
 
-/* Changes the live values only, not the totals: part of a block was freed, or the block was split. */
+/* Changes the live values only, not the totals: a block or a part of it was freed, or the block was split. */
 void tide_ledger_changed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);
 
 /* Python code objects. The caller makes the key from what identifies one. TIDE_LEDGER_NONE: not known yet, or

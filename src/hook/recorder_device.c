@@ -67,7 +67,7 @@ void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, siz
 
 static void on_gone(void *context, uint32_t site, uint64_t bytes)
 {
-    tide_ledger_freed(context, site, (int64_t)bytes, 1);
+    tide_ledger_changed(context, site, -(int64_t)bytes, -1);
 }
 
 /* If a mapping or a reference could not be noted, the piece ends too early in the table; if an end could not
