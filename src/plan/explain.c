@@ -325,9 +325,10 @@ static void try_fitted(struct search *s, struct tried t)
     if (t.amount > most_of(s, &t))
         return;
     t.unit = slope;
-    t.bytes = at[0] + slope * (double)(t.amount - 3);
-    if (s->evidence->per_step && fabs(slope / (double)s->evidence->per_step - 1) > 0.1)
-        t.bytes = at[0] + slope * (double)(t.amount - 3) * 1.02;
+    /* Some count fits any total. If one is not as large as the measured growth per step, the estimate is
+     * moved away by 2 % of the growth, which lowers the score. */
+    bool grows_otherwise = s->evidence->per_step && fabs(slope / (double)s->evidence->per_step - 1) > 0.1;
+    t.bytes = at[0] + slope * (double)(t.amount - 3) * (grows_otherwise ? 1.02 : 1);
     add_try(s, t);
 }
 
