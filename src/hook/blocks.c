@@ -2,16 +2,10 @@
 #include "hook/ledger.h"
 #include "hook/ranges.h"
 
-void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block)
+void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block, bool again)
 {
-    tide_ledger_allocated(table, block.site, (int64_t)block.bytes, block.blocks);
-    if (block.under)
-        tide_ledger_changed(table, block.under - 1u, -(int64_t)block.bytes, 0);
-}
-
-void tide_blocks_restore(struct tide_heap_head *table, struct tide_pointers_block block)
-{
-    tide_ledger_changed(table, block.site, (int64_t)block.bytes, block.blocks);
+    (again ? tide_ledger_changed : tide_ledger_allocated)(table, block.site, (int64_t)block.bytes,
+                                                          block.blocks);
     if (block.under)
         tide_ledger_changed(table, block.under - 1u, -(int64_t)block.bytes, 0);
 }

@@ -13,9 +13,9 @@
 #include "channel/heap.h"
 #include "hook/pointers.h"
 
-/* Counts a block; counts one again whose free failed; subtracts one (a tide_pointers_each). */
-void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block);
-void tide_blocks_restore(struct tide_heap_head *table, struct tide_pointers_block block);
+/* Counts a block; again: its free failed, and the totals have it already. Subtracts one (a
+ * tide_pointers_each). */
+void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block, bool again);
 void tide_blocks_discount(void *table, struct tide_pointers_block block);
 
 /* Frees the block of a key and all pool blocks in it. Returns what it counted for; blocks is 0 if nothing. */

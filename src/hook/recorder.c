@@ -370,7 +370,7 @@ bool tide_recorder_place(struct tide_heap_head *table, const void *pointer, stru
         return false;
     if (old.blocks)
         tide_blocks_discount(table, old);
-    tide_blocks_count(table, block);
+    tide_blocks_count(table, block, false);
     return true;
 }
 
@@ -441,7 +441,7 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
         return;
     struct tide_heap_head *table = tide_ledger_table();
     if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
-        tide_blocks_restore(table, block);
+        tide_blocks_count(table, block, true);
     tide_recorder_leave();
 }
 
