@@ -175,7 +175,7 @@ static int answer(const struct values *v, const struct tide_job *job, struct tid
         (v->explain && tide_explain(job, &evidence, &found, err)))
         return -1;
     if (v->device_memory)
-        room = tide_capacity_find(job, &forecast, v->device_memory);
+        room = tide_capacity_find(job, v->device_memory);
     if (v->against && !v->explain)
         return tide_against(job, &forecast, v->against, v->json, stdout, err);
     if (v->json)

@@ -147,11 +147,36 @@ static bool place_segment(struct tide_cacher *c, int64_t size, int64_t *ret_addr
            (!first || add_hole(c, 0, FIRST_HOLE));
 }
 
+/* Gives all segments that are wholly free back to the driver. */
+static bool release_segments(struct tide_cacher *c)
+{
+    for (int i = 0; i < TIDE_STREAMS * 2; i++) {
+        struct tide_cacher_free *pool = &c->pools[i / 2][i % 2];
+        int kept = 0;
+        for (int k = 0; k < pool->count; k++) {
+            int block = pool->blocks[k];
+            const struct tide_cacher_block *b = &c->blocks[block];
+            if (b->before >= 0 || b->after >= 0) {
+                pool->blocks[kept++] = block;
+                continue;
+            }
+            c->reserved -= b->bytes;
+            if (!add_hole(c, b->address, b->bytes))
+                return false;
+            drop_block(c, block);
+        }
+        pool->count = kept;
+    }
+    return true;
+}
+
 static int new_segment(struct tide_cacher *c, int64_t bytes)
 {
     int64_t size = bytes <= SMALL_MOST ? SMALL_SEGMENT
                    : bytes < LARGE_OWN ? LARGE_SEGMENT
                                        : round_up(bytes, SEGMENT_GRAIN);
+    if (c->limit && c->reserved > c->limit - size && (!release_segments(c) || c->reserved > c->limit - size))
+        return -1;
     int block = new_block(c);
     int64_t address;
     if (block < 0 || c->reserved > TIDE_LARGEST - size || !place_segment(c, size, &address))

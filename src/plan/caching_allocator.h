@@ -5,18 +5,19 @@
  * pools: blocks up to 1 MiB come from segments of 2 MiB, larger ones from segments of 20 MiB, and requests
  * from 10 MiB on from a segment of their own, rounded to 2 MiB. A block is cut if at least 512 bytes (small
  * pool) or more than 1 MiB (large pool) are left over; a rest that is not cut off counts as allocated. Free
- * neighbours are joined. Segments are never given back. Of free blocks of one size the lowest is taken, so it
- * matters where segments lie. The driver puts a segment into the lowest hole that holds it, or else below all
- * others in a range of whole 32 MiB, whose rest becomes a hole. After the first segment there is one more
- * hole, above. Every stream has its own pools: no other stream can use what it has freed.
+ * neighbours are joined. Segments are given back only if a new one would exceed the limit: then all that are
+ * wholly free. Of free blocks of one size the lowest is taken, so it matters where segments lie. The driver
+ * puts a segment into the lowest hole that holds it, or else below all others in a range of whole 32 MiB,
+ * whose rest becomes a hole. After the first segment there is one more hole, above. Every stream has its own
+ * pools: no other stream can use what it has freed.
  *
  * On the processor it is the C library's heap instead. Requests below a threshold lie in one heap that
  * shrinks only from its end; larger ones are mapped, and given back at once. The threshold begins at 128 KiB
  * and rises to the largest mapping of up to 32 MiB that was freed, as in glibc.
  *
  * tide_cacher_init -> take / give -> tide_cacher_release. Blocks are named by numbers >= 0. A take that finds
- * no memory for its own tables, or that exceeds 2^62 bytes, sets `failed` and returns -1; giving back -1 does
- * nothing.
+ * no memory for its own tables, or that exceeds the limit or 2^62 bytes, sets `failed` and returns -1; giving
+ * back -1 does nothing.
  */
 #ifndef TIDE_CACHING_ALLOCATOR_H
 #define TIDE_CACHING_ALLOCATOR_H
@@ -58,6 +59,7 @@ struct tide_cacher {
     size_t hole_capacity;
     int64_t lowest, next_address;           /* lowest segment; end of the heap */
     int64_t allocated, reserved, requested; /* bytes now */
+    int64_t limit;                          /* of reserved bytes, 0: none; set by the user of exact pools */
     int64_t threshold, end_free;            /* mapped from this size on; bytes free at the end */
     int last;                               /* the heap's last block, -1: none */
     bool exact; /* false: no pools, every request counts as rounded to 512 (faster) */

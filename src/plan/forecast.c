@@ -465,6 +465,21 @@ static int steps_of(const struct tide_job *job, enum tide_detail detail)
     return (int)(job->steps && job->steps < steps ? job->steps : steps);
 }
 
+/*
+ * What the process has on the device beside the allocator's segments: the context, loaded kernels and the
+ * libraries' own memory. Measured on an H200 with CUDA 13.0 (docs/PLAN.md); other cards and versions differ
+ * by some hundred megabytes.
+ */
+static int64_t context_bytes(const struct tide_job *job)
+{
+    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587, HOST = 815 }; /* millions */
+    if (job->host) /* the interpreter with torch and transformers, and what the first step loads */
+        return HOST * INT64_C(1000000);
+    int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
+    total += job->data_parallel || job->degree > 1 ? NCCL : 0;
+    return total * 1000000;
+}
+
 static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
                     struct tide_census *census, struct tide_forecast *to, struct tide_err *err)
 {
@@ -473,6 +488,9 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
     tide_tape_init(&run.tape, detail != TIDE_ROUGH);
     if (job->host)
         tide_cacher_init_heap(&run.tape.cacher);
+    else if (job->device_bytes && !job->compiled) /* a compiled run's pools are not simulated */
+        run.tape.cacher.limit =
+            job->device_bytes > context_bytes(job) ? job->device_bytes - context_bytes(job) : 1;
     run.tape.host = job->host;
     run.tape.compiled = job->compiled;
     run.tape.fp16 = job->dtype == TIDE_DTYPE_FP16;
@@ -494,21 +512,6 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
     }
     release(&run);
     return status;
-}
-
-/*
- * What the process has on the device beside the allocator's segments: the context, loaded kernels and the
- * libraries' own memory. Measured on an H200 with CUDA 13.0 (docs/PLAN.md); other cards and versions differ
- * by some hundred megabytes.
- */
-static int64_t context_bytes(const struct tide_job *job)
-{
-    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587, HOST = 815 }; /* millions */
-    if (job->host) /* the interpreter with torch and transformers, and what the first step loads */
-        return HOST * INT64_C(1000000);
-    int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
-    total += job->data_parallel || job->degree > 1 ? NCCL : 0;
-    return total * 1000000;
 }
 
 int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, struct tide_forecast *f,

@@ -54,7 +54,8 @@ struct tide_job {
     enum tide_sharding sharding;
     enum tide_loss loss; /* for text */
     int64_t batch, sequence, accumulation, generate, rank, degree;
-    int64_t steps; /* of the run; 0: as many as it takes to reach the peak */
+    int64_t steps;        /* of the run; 0: as many as it takes to reach the peak */
+    int64_t device_bytes; /* the memory of the device: a plan with pools that needs more fails; 0: no limit */
     bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
     bool no_cache; /* use_cache=False: no cache of keys and values beside what the backward pass needs */
     bool held;     /* a variable holds the model's output until the next one exists */

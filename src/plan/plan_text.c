@@ -108,13 +108,18 @@ static void print_layers(const struct tide_job *job, const struct tide_forecast 
                 (long long)layers, TIDE_MEMORY(least), TIDE_MEMORY(most));
 }
 
-static void print_room(const struct tide_job *job, const struct tide_capacity *room, FILE *out)
+static void print_room(const struct tide_job *job, const struct tide_forecast *f,
+                       const struct tide_capacity *room, FILE *out)
 {
     char text[TIDE_UNITS_TEXT];
     if (!room->device_bytes)
         return;
     fprintf(out, "device        %s: %s", tide_typed_size_text((double)room->device_bytes, text),
             room->fits ? "fits" : "does not fit");
+    if (room->fits && f->device > room->device_bytes)
+        fprintf(out, ", because the allocator gives free segments back when the device is full");
+    else if (!room->fits && (room->batch > job->batch || room->sequence > job->sequence))
+        fprintf(out, ", because the allocator can use less of its free memory than at some larger sizes");
     if (!room->batch)
         fprintf(out, "; no batch fits");
     else
@@ -147,7 +152,7 @@ void tide_forecast_print(const struct tide_job *job, const struct tide_forecast 
     else
         fprintf(out, "on the device %s: the allocator keeps %s, context and libraries take about %s\n",
                 TIDE_MEMORY(f->device), TIDE_MEMORY(f->reserved), TIDE_MEMORY(f->context));
-    print_room(job, room, out);
+    print_room(job, f, room, out);
 }
 
 static void print_innocent(const struct tide_job *job, const struct tide_evidence *evidence,

@@ -8,16 +8,17 @@
 
 #include <stdio.h>
 
-/* What fits on a device. */
+/* What fits on a device. A job fits if it never runs out there. Its forecast may need more than the device
+ * has, because that allocator had no need to give free segments back. */
 struct tide_capacity {
     int64_t device_bytes; /* 0: not asked for */
     bool fits;
     int64_t batch, sequence; /* largest batch, and longest sequence with the job's batch; 0: none fits */
 };
 
-/* Searches for the capacity. The job must be one that can be planned. */
-struct tide_capacity tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast,
-                                        int64_t device_bytes);
+/* Searches for the capacity. The job must be one that can be planned. The largest batch does not depend on
+ * the job's own, except where it is more than a hundred below what the tensors alone would allow. */
+struct tide_capacity tide_capacity_find(const struct tide_job *job, int64_t device_bytes);
 
 void tide_forecast_print(const struct tide_job *job, const struct tide_forecast *forecast,
                          const struct tide_capacity *room, FILE *out);

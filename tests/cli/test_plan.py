@@ -89,6 +89,26 @@ def test_what_does_not_fit_is_said_with_what_does(tidemark):
     assert again.code == 0 and "fits" in again.out
 
 
+def test_the_largest_batch_does_not_depend_on_the_batch_that_was_asked_for(tidemark):
+    said = {}
+    for batch in (8, 219, 240, 300):
+        got = tidemark("plan", "--model", "resnet50", "--batch", str(batch), "--device-memory", "24G", "--json")
+        device = got.json["device"]
+        said.setdefault(device["largest_batch"], []).append(batch)
+        assert device["fits"] is (got.code == 0) is (batch <= device["largest_batch"])
+    assert len(said) == 1, said
+
+
+def test_a_run_that_fits_by_giving_segments_back_is_said_to(tidemark):
+    got = tidemark("plan", "--model", "resnet50", "--batch", "240", "--device-memory", "24G")
+    assert "on the device 26.14 GB" in got.out
+    assert "fits, because the allocator gives free segments back when the device is full; the largest batch is" in got.out
+    got = tidemark("plan", "--model", "llama-3.2-1b", "--seq", "200", "--dtype", "bf16", "--checkpointing", "--batch", "80",
+                   "--device-memory", "40G")
+    assert got.code == 1
+    assert "does not fit, because the allocator can use less of its free memory than at some larger sizes; the largest batch is 94" in got.out
+
+
 def test_the_chess_model_held_graphs(tidemark):
     got = tidemark(*GRPO, "--explain", "22.65GB", "--fails-at", "12")
     assert got.code == 0, got.err

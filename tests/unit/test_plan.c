@@ -377,24 +377,96 @@ static void every_model_and_task_can_be_planned(void **state)
         }
 }
 
-static void the_largest_batch_fits_and_one_more_does_not(void **state)
+static void segments_that_are_wholly_free_are_given_back_at_the_limit(void **state)
 {
     (void)state;
-    static struct tide_forecast forecast;
-    struct tide_capacity room;
-    struct tide_err err;
+    struct tide_cacher c;
+    tide_cacher_init(&c, true);
+    c.limit = 64 * MIB;
+    int small = tide_cacher_take(&c, 512), large = tide_cacher_take(&c, 30 * MIB);
+    tide_cacher_give(&c, large);
+    assert_int_equal(c.reserved, 32 * MIB);
+    large = tide_cacher_take(&c, 40 * MIB);
+    assert_true(large >= 0);
+    assert_int_equal(c.reserved, 42 * MIB);
+    assert_int_equal(tide_cacher_take(&c, 30 * MIB), -1);
+    assert_true(c.failed);
+    tide_cacher_give(&c, large);
+    tide_cacher_give(&c, small);
+    tide_cacher_release(&c);
+}
+
+static bool fits(struct tide_job job, int64_t batch, int64_t device_bytes)
+{
+    job.batch = batch;
+    return tide_capacity_find(&job, device_bytes).fits;
+}
+
+/* Measured on an H200 with torch 2.11, whose allocator was limited to the device less the context: each batch
+ * fits, and one more does not. With llama's checkpointing, a batch of 80 does not fit either. */
+static void the_largest_batch_is_one_number_and_what_fits_agrees_with_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        int64_t sequence, device_bytes, batch;
+        enum tide_precision dtype;
+        bool checkpointing;
+    } rows[] = {
+        {"gpt2", 512, 24000000000, 22, TIDE_DTYPE_FP32, false},
+        {"gpt2", 64, 80000000000, 632, TIDE_DTYPE_FP32, false},
+        {"gpt2", 200, 10000000000, 47, TIDE_DTYPE_FP32, true},
+        {"vit-base", 224, 24000000000, 367, TIDE_DTYPE_BF16, false},
+        {"qwen2.5-0.5b", 64, 24000000000, 82, TIDE_DTYPE_BF16, false},
+        {"llama-3.2-1b", 200, 40000000000, 94, TIDE_DTYPE_BF16, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tide_job job = job_of(rows[i].model, rows[i].sequence);
+        job.dtype = rows[i].dtype;
+        job.checkpointing = rows[i].checkpointing;
+        for (int64_t batch = 1; batch < 2 * rows[i].batch; batch += 1 + rows[i].batch / 4) {
+            job.batch = batch;
+            struct tide_capacity room = tide_capacity_find(&job, rows[i].device_bytes);
+            assert_int_equal(room.batch, rows[i].batch);
+            assert_true(!room.fits || batch <= room.batch);
+        }
+        assert_true(fits(job, rows[i].batch, rows[i].device_bytes));
+        assert_false(fits(job, rows[i].batch + 1, rows[i].device_bytes));
+    }
+    struct tide_job job = job_of("llama-3.2-1b", 200);
+    job.dtype = TIDE_DTYPE_BF16;
+    job.checkpointing = true;
+    assert_false(fits(job, 80, 40000000000));
+}
+
+static void the_longest_sequence_fits_and_one_more_does_not(void **state)
+{
+    (void)state;
     struct tide_job job = job_of("gpt2", 512);
-    assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
-    room = tide_capacity_find(&job, &forecast, INT64_C(24) << 30);
-    assert_true(room.fits);
-    assert_true(room.batch > job.batch);
-    assert_int_equal(room.sequence, 1024);
-    job.batch = room.batch + room.batch / 8 + 1;
-    assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
-    assert_true(forecast.device > INT64_C(24) << 30);
-    room = tide_capacity_find(&job, &forecast, MIB);
+    job.batch = 22;
+    struct tide_capacity room = tide_capacity_find(&job, 24000000000);
+    assert_true(room.fits && room.sequence >= 512 && room.sequence < 1024);
+    job.sequence = room.sequence;
+    assert_true(tide_capacity_find(&job, 24000000000).fits);
+    job.sequence++;
+    assert_false(tide_capacity_find(&job, 24000000000).fits);
+    job.batch = 1;
+    assert_int_equal(tide_capacity_find(&job, 24000000000).sequence, 1024);
+    /* The prompt may be shorter than what is generated. */
+    job.task = TIDE_TASK_INFER;
+    job.generate = 1000;
+    job.sequence = 10;
+    assert_int_equal(tide_capacity_find(&job, 24000000000).sequence, 24);
+}
+
+static void nothing_fits_on_a_device_that_is_too_small(void **state)
+{
+    (void)state;
+    struct tide_job job = job_of("gpt2", 512);
+    struct tide_capacity room = tide_capacity_find(&job, MIB);
     assert_false(room.fits);
     assert_int_equal(room.batch, 0);
+    assert_int_equal(room.sequence, 0);
 }
 
 #if HAVE_FAILING_MALLOC
@@ -441,7 +513,10 @@ int main(void)
         cmocka_unit_test(what_is_shared_out_is_divided),
         cmocka_unit_test(a_state_is_given_to_one_process_whole),
         cmocka_unit_test(every_model_and_task_can_be_planned),
-        cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
+        cmocka_unit_test(segments_that_are_wholly_free_are_given_back_at_the_limit),
+        cmocka_unit_test(the_largest_batch_is_one_number_and_what_fits_agrees_with_it),
+        cmocka_unit_test(the_longest_sequence_fits_and_one_more_does_not),
+        cmocka_unit_test(nothing_fits_on_a_device_that_is_too_small),
 #if HAVE_FAILING_MALLOC
         cmocka_unit_test(a_plan_without_memory_fails_with_a_sentence),
 #endif
