@@ -9,6 +9,9 @@
 
 /* Relative error of a plan, and the largest distance at which an explanation is still shown. */
 static const double PLAN_ERROR = 0.004, SHOWN_WITHIN = 0.05;
+/* The growth of a mistake may differ from the measured growth per step by this share, and its count may be
+ * below what the steps make of it by this share. */
+static const double GROWTH_WITHIN = 0.1;
 /* A pair is rarer than the product of its parts, because one mistake alone is usually noticed. */
 static const double PAIR_PENALTY = 0.25;
 
@@ -190,7 +193,9 @@ struct tried {
     int first_variant, second_variant;
     int64_t amount;
     double bytes, score;
-    double unit; /* what one more of a count adds */
+    double unit;   /* what one more of a count adds */
+    double choice; /* how many counts there were to choose from */
+    int64_t rate;  /* how many a step adds; 0: unknown */
 };
 
 static bool any(const struct tried *t, enum growth growth)
@@ -277,12 +282,9 @@ static double score_of(const struct search *s, const struct tried *t)
     if (t->second >= 0)
         prior *= mistakes[t->second].prior * PAIR_PENALTY;
     /* A count could have been any other, so the prior is spread over its possible values. */
-    if (t->amount)
-        prior /= 1 + 0.25 * (double)t->amount;
+    prior /= 1 + 0.25 * t->choice;
     if (e->fails_at)
         prior *= (e->fails_at > 2) == grows(t) ? 8 : 0.5;
-    if (e->per_step)
-        prior *= grows(t) ? 20 : 0.05;
     return log(prior) - off * off / 2;
 }
 
@@ -294,13 +296,44 @@ static void add_try(struct search *s, struct tried t)
     s->list[s->count++] = t;
 }
 
-/* Returns the largest count that the run can have had. How many groups of answers a GRPO step goes through is
- * unknown. */
-static int64_t most_of(const struct search *s, const struct tried *t)
+/* Returns how many of a count a step adds; 0: unknown. How many groups of answers, each a forward pass, a
+ * GRPO step goes through only the measured growth can say. */
+static int64_t rate_of(const struct search *s, const struct tried *t)
 {
-    if (!s->job.steps || (any(t, ONE_A_PASS) && s->job.task == TIDE_TASK_GRPO))
-        return COUNT_MOST;
-    return any(t, ONE_A_PASS) ? tide_times(s->job.steps, s->job.accumulation) : s->job.steps;
+    if (!any(t, ONE_A_PASS))
+        return 1;
+    if (s->job.task != TIDE_TASK_GRPO)
+        return s->job.accumulation;
+    return llround(fmin((double)s->evidence->per_step / t->unit, COUNT_MOST));
+}
+
+/* Returns the least count after so many steps. The last step may not have added to it. */
+static int64_t least_after(int64_t steps, int64_t rate)
+{
+    return (int64_t)ceil((1 - GROWTH_WITHIN) * (double)tide_times(steps - 1, rate));
+}
+
+/* Chooses the count nearest to the wanted one that the steps of the run, if known, can have made. */
+static bool choose_amount(const struct search *s, struct tried *t, double wanted)
+{
+    int64_t steps = s->job.steps, least = 2, most = COUNT_MOST;
+    if (steps && t->rate) {
+        least = least_after(steps, t->rate) > 2 ? least_after(steps, t->rate) : 2;
+        most = tide_times(steps, t->rate);
+        wanted = fmax((double)least, fmin(wanted, (double)most));
+    }
+    if (!(wanted > (double)least - 0.5 && wanted < (double)most + 0.5))
+        return false;
+    t->amount = llround(wanted);
+    t->choice = (double)(steps && t->rate ? most - least : t->amount);
+    return true;
+}
+
+/* True if the mistake adds as much in a step as was measured. */
+static bool grows_as_measured(const struct search *s, const struct tried *t)
+{
+    double measured = (double)s->evidence->per_step;
+    return measured == 0 || fabs(t->unit * (double)t->rate / measured - 1) <= GROWTH_WITHIN;
 }
 
 /* Fits the count that brings a growing mistake nearest to the measured bytes: they are linear in it. */
@@ -318,17 +351,11 @@ static void try_fitted(struct search *s, struct tried t)
     double slope = (at[1] - at[0]) / 2;
     if (!(slope > 0))
         return;
-    double wanted = 3 + ((double)s->evidence->bytes - at[0]) / slope;
-    if (!(wanted >= 1.5 && wanted <= COUNT_MOST))
-        return;
-    t.amount = llround(wanted);
-    if (t.amount > most_of(s, &t))
-        return;
     t.unit = slope;
-    /* Some count fits any total. If one is not as large as the measured growth per step, the estimate is
-     * moved away by 2 % of the growth, which lowers the score. */
-    bool grows_otherwise = s->evidence->per_step && fabs(slope / (double)s->evidence->per_step - 1) > 0.1;
-    t.bytes = at[0] + slope * (double)(t.amount - 3) * (grows_otherwise ? 1.02 : 1);
+    t.rate = rate_of(s, &t);
+    if (!grows_as_measured(s, &t) || !choose_amount(s, &t, 3 + ((double)s->evidence->bytes - at[0]) / slope))
+        return;
+    t.bytes = at[0] + slope * (double)(t.amount - 3);
     add_try(s, t);
 }
 
@@ -340,7 +367,7 @@ static void try_one(struct search *s, struct tried t)
         try_fitted(s, t);
         return;
     }
-    if (compose(s, &t, &job, what, sizeof what) && estimate(s, &job, &t.bytes))
+    if (!s->evidence->per_step && compose(s, &t, &job, what, sizeof what) && estimate(s, &job, &t.bytes))
         add_try(s, t);
 }
 
@@ -431,8 +458,13 @@ static bool plan_whole(const struct search *s, const struct tried *t, struct tid
 /* Returns how many forward passes a step must have had for the count; 0: no more than the job says. */
 static int64_t passes_of(const struct search *s, const struct tried *t)
 {
-    int64_t steps = s->job.steps;
-    int64_t passes = steps && any(t, ONE_A_PASS) ? t->amount / steps + (t->amount % steps > 0) : 0;
+    int64_t steps = s->job.steps, passes = t->rate;
+    if (!any(t, ONE_A_PASS))
+        return 0;
+    if (!passes && steps) /* fewer than one a step, so that a step must have made them all */
+        passes = t->amount < least_after(steps, s->job.accumulation)
+                     ? t->amount
+                     : t->amount / steps + (t->amount % steps > 0);
     return passes > s->job.accumulation ? passes : 0;
 }
 
@@ -440,14 +472,14 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
 {
     struct tide_forecast f;
     struct tried exact = *t;
-    struct tide_explanation e = {.amount = t->amount, .passes = passes_of(s, t)};
+    struct tide_explanation e = {.amount = t->amount, .unit = t->unit, .passes = passes_of(s, t)};
     if (!plan_whole(s, t, &f, e.what, sizeof e.what))
         return;
     exact.bytes = comparable(s, &f);
     e.bytes = (int64_t)exact.bytes;
     e.distance = exact.bytes / (double)s->evidence->bytes - 1;
     e.score = score_of(s, &exact);
-    e.grows = grows(t) && !e.passes;
+    e.grows = grows(t) && (t->rate || !e.passes);
     snprintf(e.keys, sizeof e.keys, "%s%s%s", mistakes[t->first].key, t->second >= 0 ? "+" : "",
              t->second >= 0 ? mistakes[t->second].key : "");
     memcpy(e.phases, f.phases, sizeof e.phases);
@@ -468,11 +500,10 @@ enum { APART_PERCENT = 5 }; /* how much two plans must differ for a measurement 
 static void test_growth(const struct tide_explanation *a, const struct tide_explanation *b,
                         struct tide_explanations *to)
 {
-    if (a->amount > 0 && b->amount > 0 && llabs(a->amount - b->amount) * 100 > APART_PERCENT * a->amount)
+    if (a->amount && b->amount && fabs(a->unit - b->unit) * 100 > APART_PERCENT * a->unit)
         snprintf(to->test, sizeof to->test,
                  "what one forward pass adds to the allocated bytes: about %s if 1 is true, %s if 2 is",
-                 TIDE_MEMORY((double)a->bytes / (double)a->amount),
-                 TIDE_MEMORY((double)b->bytes / (double)b->amount));
+                 TIDE_MEMORY(a->unit), TIDE_MEMORY(b->unit));
     else
         snprintf(
             to->test, sizeof to->test,

@@ -3,9 +3,9 @@
  *
  * Every mistake that the job could have (a wrong dtype, a graph held too long, ...) is planned, singly and in
  * pairs, and compared with the measured bytes. What fits is ranked by how near it comes and by how common the
- * mistake is; a fitted count (so many graphs) lowers the rank. Other evidence (the step at which the job
- * died, its growth per step) counts too. Every plan has as many steps as the run had: a mistake that needs
- * more steps explains nothing.
+ * mistake is; a fitted count (so many graphs) lowers the rank. Every plan has as many steps as the run had: a
+ * mistake that needs more steps, or that would have used as much at an earlier one, explains nothing. If the
+ * growth per step was measured, only a mistake that grows by as much explains it.
  */
 #ifndef TIDE_EXPLAIN_H
 #define TIDE_EXPLAIN_H
@@ -29,6 +29,7 @@ struct tide_explanation {
     double distance; /* from the measured bytes, as a share */
     double score;    /* higher is more likely */
     int64_t amount;  /* the fitted count, 0: none */
+    double unit;     /* bytes that one more of the count adds */
     int64_t passes;  /* forward passes that each step must have had, 0: no more than the job says */
     bool grows;      /* from step to step; false if one step may have made all of the count */
     struct tide_plan_phase phases[TIDE_PHASES_MOST];

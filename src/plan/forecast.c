@@ -455,11 +455,11 @@ static void release(struct run *run)
     free(run->elsewhere);
 }
 
-/* The third step is like all later ones, unless something grows. */
 static int steps_of(const struct tide_job *job, enum tide_detail detail)
 {
-    enum { USUAL = 3, MOST = 24 };
-    int64_t steps = detail == TIDE_FULL ? USUAL : USUAL - 1, kept = job->mistakes.logits_kept;
+    enum { MOST = 24 };
+    int64_t steps = detail == TIDE_FULL ? TIDE_STEPS_ALIKE : TIDE_STEPS_ALIKE - 1,
+            kept = job->mistakes.logits_kept;
     if (detail == TIDE_FULL && kept > steps)
         steps = kept < MOST ? kept : MOST;
     return (int)(job->steps && job->steps < steps ? job->steps : steps);

@@ -10,6 +10,8 @@
 #include "plan/job.h"
 #include "plan/tape.h"
 
+enum { TIDE_STEPS_ALIKE = 3 }; /* this step is like all later ones, unless something grows */
+
 struct tide_forecast {
     int64_t parameters, trainable;
     int64_t allocated; /* the peak of the bytes in tensors */

@@ -175,10 +175,16 @@ void tide_explanations_print(const struct tide_job *job, const struct tide_evide
     if (!found->count && found->innocent)
         return;
     if (!found->count) {
-        fprintf(out, "No known mistake, alone or in a pair, explains %s to within 5 %%.\n",
+        fprintf(out, "No known mistake, alone or in a pair, explains %s to within 5 %%",
                 TIDE_MEMORY(evidence->bytes));
+        if (evidence->fails_at)
+            fprintf(out, " and a failure at step %lld", (long long)evidence->fails_at);
+        if (evidence->per_step)
+            fprintf(out, " and growth by %s a step", TIDE_MEMORY(evidence->per_step));
+        fprintf(out, ".\n");
         return;
     }
+    bool counted = false;
     if (found->innocent)
         fprintf(out, "These mistakes would use about as much:\n");
     else
@@ -191,10 +197,14 @@ void tide_explanations_print(const struct tide_job *job, const struct tide_evide
                     (long long)evidence->fails_at);
         else if (e->grows && !evidence->fails_at)
             fprintf(out, "; grows with steps");
-        else if (e->passes)
+        if (e->passes)
             fprintf(out, "; needs at least %lld forward passes a step", (long long)e->passes);
         fputc('\n', out);
+        counted |= e->amount > 0;
     }
+    if (evidence->fails_at > TIDE_STEPS_ALIKE && !counted)
+        fprintf(out, "None of these grows: the run would have used as much in step %d already.\n",
+                TIDE_STEPS_ALIKE);
     if (found->test[0])
         fprintf(out, "To tell 1 from 2, measure %s.\n", found->test);
 }
