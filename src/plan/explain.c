@@ -265,7 +265,7 @@ static bool estimate(const struct search *s, const struct tide_job *job, double 
     for (int i = 0; i < high.phase_count && i < low.phase_count; i++) {
         double slope = (double)(high.phases[i].peak - low.phases[i].peak) / 2;
         double peak = (double)high.phases[i].peak + slope * (double)(layers - 4);
-        most = peak > most ? peak : most;
+        most = tide_phase_counts(&high.phases[i]) && peak > most ? peak : most;
     }
     *ret_bytes = most + (s->evidence->device ? (double)high.context : 0);
     return true;
@@ -530,7 +530,8 @@ static void find_test(const struct search *s, struct tide_explanations *to)
     }
     for (int i = 0; i < a->phase_count; i++)
         for (int k = 0; k < b->phase_count; k++) {
-            if (strcmp(a->phases[i].name, b->phases[k].name) != 0 || !a->phases[i].peak || !b->phases[k].peak)
+            if (strcmp(a->phases[i].name, b->phases[k].name) != 0 || !tide_phase_counts(&a->phases[i]) ||
+                !a->phases[i].peak || !b->phases[k].peak)
                 continue;
             double off = fabs((double)a->phases[i].peak / (double)b->phases[k].peak - 1);
             if (off <= most)

@@ -514,15 +514,19 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
     return status;
 }
 
+bool tide_phase_counts(const struct tide_plan_phase *phase)
+{
+    return strcmp(phase->name, "model") != 0;
+}
+
 int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, struct tide_forecast *f,
                        struct tide_err *err)
 {
     memset(f, 0, sizeof *f);
     if (tide_job_check(job, err) || run_once(job, detail, 0, NULL, f, err))
         return -1;
-    /* Making the model is not counted, because loading weights from a file takes other memory. */
     for (int i = 0; i < f->phase_count; i++)
-        if (strcmp(f->phases[i].name, "model") != 0 && f->phases[i].peak > f->phases[f->peak].peak)
+        if (tide_phase_counts(&f->phases[i]) && f->phases[i].peak > f->phases[f->peak].peak)
             f->peak = i;
     f->allocated = f->phases[f->peak].peak;
     memcpy(f->owned, f->phases[f->peak].owned, sizeof f->owned);

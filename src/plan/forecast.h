@@ -31,6 +31,10 @@ enum tide_detail { TIDE_ROUGH, TIDE_POOLED, TIDE_FULL };
 int tide_forecast_make(const struct tide_job *job, enum tide_detail detail,
                        struct tide_forecast *ret_forecast, struct tide_err *err);
 
+/* False for making the model: loading weights from a file takes other memory, so that it counts for no peak.
+ */
+bool tide_phase_counts(const struct tide_plan_phase *phase);
+
 const char *tide_part_name(enum tide_part owner);
 
 #endif

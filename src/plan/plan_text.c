@@ -66,8 +66,7 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
     int columns[TIDE_PHASES_MOST], count = 0;
     int64_t cells[TIDE_PHASES_MOST];
     for (int i = 0; i < f->phase_count; i++)
-        if (f->phases[i].peak && strcmp(f->phases[i].name, "start") != 0 &&
-            strcmp(f->phases[i].name, "model") != 0)
+        if (f->phases[i].peak && strcmp(f->phases[i].name, "start") != 0 && tide_phase_counts(&f->phases[i]))
             columns[count++] = i;
     /* cppcheck-suppress uninitvar ; as many are set as are read */
     print_columns(f, columns, count, out);

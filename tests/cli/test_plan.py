@@ -258,6 +258,17 @@ def test_what_needs_no_mistake_is_not_said_to_be_unexplained(tidemark):
     assert "the run may be correct" in got.out and "These mistakes would use about as much:" in got.out
 
 
+def test_the_memory_that_making_the_model_takes_hides_no_mistake(tidemark):
+    infer = ["plan", "--model", "gpt2", "--task", "infer", "--batch", "1", "--seq", "64"]
+    wide = tidemark(*infer, "--json").json
+    phases = {phase["name"]: phase["peak_bytes"] for phase in wide["phases"]}
+    assert phases["model"] > phases["inference"] == wide["allocated_bytes"]
+    got = tidemark(*infer, "--dtype", "bf16", "--explain", str(wide["allocated_bytes"]))
+    assert "1. fp32 instead of bf16: 546 MB (+0.0 %)" in got.out
+    # A file may be loaded in any way: no measurement of that is asked for.
+    assert "the phase 'model'" not in tidemark("plan", "--model", "resnet50", "--explain", "10G").out
+
+
 def test_a_mistake_further_off_than_a_correct_run_is_not_offered(tidemark):
     for measured in ("8.61G", "8.8G"):  # a correct run: 8,690 MB; the model there twice: 9,188 MB
         got = tidemark("plan", "--model", "gpt2", "--batch", "8", "--seq", "512", "--explain", measured)
