@@ -69,7 +69,7 @@ static const struct tide_option options[] = {
     {0, "device-memory", TIDE_OPTION_SIZE, AT(device_memory), "SIZE", NULL, 1, 0,
      "say whether the run fits, and the largest batch and longest sequence that fit"},
     {0, "explain", TIDE_OPTION_SIZE, AT(explain), "SIZE", NULL, 1, 0,
-     "find the mistakes that make the run use SIZE (torch.cuda.max_memory_allocated)"},
+     "find the mistakes that make the run use SIZE (torch.cuda.max_memory_allocated; with --where cpu, resident bytes)"},
     {0, "on-device", TIDE_OPTION_FLAG, AT(on_device), NULL, NULL, 0, 0,
      "SIZE of --explain is what nvidia-smi shows, context included"},
     {0, "fails-at", TIDE_OPTION_COUNT, AT(fails_at), "STEP", NULL, 1, 0,
@@ -164,8 +164,10 @@ static int answer(const struct values *v, const struct tide_job *job, struct tid
     static struct tide_forecast forecast;
     static struct tide_explanations found;
     struct tide_capacity room = {0};
-    struct tide_evidence evidence = {
-        .bytes = v->explain, .device = v->on_device, .fails_at = v->fails_at, .per_step = v->per_step};
+    struct tide_evidence evidence = {.bytes = v->explain,
+                                     .device = v->on_device || job->host,
+                                     .fails_at = v->fails_at,
+                                     .per_step = v->per_step};
     bool well = true;
     if (v->explain && v->against && tide_against_end(v->against, &evidence.steps, &well, err))
         return -1;

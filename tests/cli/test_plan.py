@@ -269,6 +269,12 @@ def test_the_memory_that_making_the_model_takes_hides_no_mistake(tidemark):
     assert "the phase 'model'" not in tidemark("plan", "--model", "resnet50", "--explain", "10G").out
 
 
+def test_on_the_processor_resident_bytes_are_explained(tidemark):
+    infer = ["plan", "--model", "qwen2.5-0.5b", "--task", "infer", "--batch", "3", "--seq", "256", "--generate", "20", "--where", "cpu"]
+    right = tidemark(*infer, "--json").json["device_bytes"]
+    assert tidemark(*infer, "--explain", str(right), "--json").json["explain"]["needs_no_mistake"]
+
+
 def test_a_mistake_further_off_than_a_correct_run_is_not_offered(tidemark):
     for measured in ("8.61G", "8.8G"):  # a correct run: 8,690 MB; the model there twice: 9,188 MB
         got = tidemark("plan", "--model", "gpt2", "--batch", "8", "--seq", "512", "--explain", measured)
