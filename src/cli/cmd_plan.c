@@ -191,6 +191,22 @@ static int answer(const struct values *v, const struct tide_job *job, struct tid
     return v->explain && !found.count && !found.innocent ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
 }
 
+/* Refuses options that would be ignored. */
+static int check_questions(const struct values *v, struct tide_err *err)
+{
+    const char *what = v->on_device  ? "--on-device"
+                       : v->fails_at ? "--fails-at"
+                       : v->per_step ? "--per-step"
+                                     : NULL;
+    if (v->device_memory && (v->explain || v->against))
+        return tide_err_set(err, "%s and --device-memory are two questions: ask one at a time",
+                            v->explain ? "--explain" : "--against");
+    if (v->explain || !what)
+        return 0;
+    tide_err_set(err, "%s is about a number to explain", what);
+    return tide_err_hint(err, "give the number too: --explain SIZE");
+}
+
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *v = (const void *)call->values;
@@ -201,7 +217,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         tide_err_set(err, "--model is missing");
         return tide_err_hint(err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
     }
-    return job_of(v, &job, err) ? -1 : answer(v, &job, err);
+    return check_questions(v, err) || job_of(v, &job, err) ? -1 : answer(v, &job, err);
 }
 
 const struct tide_command tide_command_plan = {

@@ -53,6 +53,9 @@ int tide_job_check(const struct tide_job *job, struct tide_err *err)
                      (long long)m->positions);
         return tide_err_hint(err, "a longer context needs a config.json with a larger n_positions");
     }
+    if (job->generate && job->task != TIDE_TASK_GRPO && job->task != TIDE_TASK_INFER)
+        return tide_err_set(err, "only grpo and infer generate tokens, and the task is %s",
+                            tide_task_names[job->task]);
     if (job->task == TIDE_TASK_GRPO && job->generate >= job->sequence)
         return tide_err_set(err, "cannot generate %lld tokens: the sequence has %lld",
                             (long long)job->generate, (long long)job->sequence);
