@@ -15,7 +15,14 @@ static const double GROWTH_WITHIN = 0.1;
 /* A pair is rarer than the product of its parts, because one mistake alone is usually noticed. */
 static const double PAIR_PENALTY = 0.25;
 
-enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, BLOCKS_PLANNED = 384 };
+enum {
+    VARIANTS_MOST = 8,
+    TRIED_MOST = 2048,
+    EXACT_MOST = 9,
+    COUNT_MOST = 1000,
+    BLOCKS_PLANNED = 384,
+    LAYERS_PLANNED = 128
+};
 
 /* A mistake that grows has a count, which is fitted: at most one per forward pass, or one per step. */
 enum growth { STAYS, ONE_A_PASS, ONE_A_STEP };
@@ -239,18 +246,19 @@ static double comparable(const struct search *s, const struct tide_forecast *f)
 /*
  * Estimates the bytes of a job from two shorter models: every phase's peak is a straight line in the number
  * of layers. It takes a few per cent of the time of a whole plan and is exact enough for the ranking. What it
- * finds is planned in full afterwards.
+ * finds is planned in full afterwards. Any other detail than TIDE_ROUGH plans the whole model at once.
  */
-static bool estimate(const struct search *s, const struct tide_job *job, double *ret_bytes)
+static bool estimate(const struct search *s, const struct tide_job *job, enum tide_detail detail,
+                     double *ret_bytes)
 {
     /* Large, but on the stack: thread-local memory would be allocated for every command and thread. */
     struct tide_forecast low, high;
     struct tide_job small = *job;
     struct tide_err err;
     int64_t layers = job->model.layers;
-    bool whole = layers <= 4 || job->model.family == TIDE_FAMILY_RESNET;
+    bool whole = layers <= 4 || job->model.family == TIDE_FAMILY_RESNET || detail != TIDE_ROUGH;
     if (whole) {
-        if (tide_forecast_make(job, TIDE_ROUGH, &low, &err))
+        if (tide_forecast_make(job, detail, &low, &err))
             return false;
         *ret_bytes = comparable(s, &low);
         return true;
@@ -345,7 +353,7 @@ static void try_fitted(struct search *s, struct tried t)
     const int64_t counts[2] = {3, 5};
     for (int i = 0; i < 2; i++) {
         t.amount = counts[i];
-        if (!compose(s, &t, &job, what, sizeof what) || !estimate(s, &job, &at[i]))
+        if (!compose(s, &t, &job, what, sizeof what) || !estimate(s, &job, TIDE_ROUGH, &at[i]))
             return;
     }
     double slope = (at[1] - at[0]) / 2;
@@ -367,7 +375,11 @@ static void try_one(struct search *s, struct tried t)
         try_fitted(s, t);
         return;
     }
-    if (!s->evidence->per_step && compose(s, &t, &job, what, sizeof what) && estimate(s, &job, &t.bytes))
+    /* There are few mistakes alone, and an estimate that is off must not hide one: they are planned. */
+    enum tide_detail detail =
+        t.second < 0 && s->job.model.layers <= LAYERS_PLANNED ? TIDE_POOLED : TIDE_ROUGH;
+    if (!s->evidence->per_step && compose(s, &t, &job, what, sizeof what) &&
+        estimate(s, &job, detail, &t.bytes))
         add_try(s, t);
 }
 

@@ -269,6 +269,16 @@ def test_the_memory_that_making_the_model_takes_hides_no_mistake(tidemark):
     assert "the phase 'model'" not in tidemark("plan", "--model", "resnet50", "--explain", "10G").out
 
 
+@pytest.mark.parametrize("words, without", [
+    (["--model", "qwen2.5-0.5b", "--task", "sft", "--batch", "8", "--seq", "33", "--dtype", "bf16", "--accumulation", "4"], "--checkpointing"),
+    (["--model", "gpt2", "--task", "sft", "--batch", "17", "--seq", "33", "--optimizer", "momentum"], "--checkpointing"),
+])
+def test_what_one_option_changes_is_explained_by_it(tidemark, words, without):
+    planned = tidemark("plan", *words, "--json").json["allocated_bytes"]
+    found = tidemark("plan", *words, without, "--explain", str(planned), "--json").json["explain"]["explanations"]
+    assert [e for e in found if e["mistakes"] == "checkpointing" and abs(e["distance"]) < 0.004], found
+
+
 def test_on_the_processor_resident_bytes_are_explained(tidemark):
     infer = ["plan", "--model", "qwen2.5-0.5b", "--task", "infer", "--batch", "3", "--seq", "256", "--generate", "20", "--where", "cpu"]
     right = tidemark(*infer, "--json").json["device_bytes"]
