@@ -47,7 +47,8 @@ int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, st
     if (call.command == &tide_command_train)
         return run(&call, err);
     struct tide_task *task = make_task(&call, err);
-    const struct tide_train_values *values = (const void *)call.values;
+    struct tide_train_values *values = (void *)call.values;
+    values->train.plans_only = true;
     return task ? tide_trainer_new(task, &values->train, ret_trainer, err) : -1;
 }
 

@@ -390,6 +390,7 @@ void tide_train_settle(struct tide_train_values *v)
     v->train.settings.stored = dtype_of(v->weights);
     v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
     v->train.keep = (int)v->keep;
+    v->train.plans_only = v->dry_run;
     v->train.hurries = hurries;
 }
 

@@ -12,8 +12,9 @@
  * For a model with adapters, the adapters are saved instead of the model: adapter_config.json and
  * adapter_model.safetensors, in PEFT's format.
  *
- * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, whose memory does not grow
- * with the model. To resume or to sample: _find -> _read -> (graph, machine) -> _load.
+ * Before training: tide_checkpoint_enter, _prepare. While training: tide_checkpoint_save, whose memory does
+ * not grow with the model. Afterwards: tide_checkpoint_leave. To resume or to sample: _find -> _read ->
+ * (graph, machine) -> _load.
  */
 #ifndef TIDE_CHECKPOINT_H
 #define TIDE_CHECKPOINT_H
@@ -35,14 +36,29 @@ struct tide_checkpoint_state {
  * that name. file NULL: only asks. */
 typedef bool tide_checkpoint_writer(void *context, const char *name, struct tide_durable *file);
 
-/* Makes dir and its parents, removes what a kill left in it, and checks that files can be written there, so
- * that a run does not fail hours later. Also touches every page that saving needs. */
-int tide_checkpoint_prepare(const char *dir, struct tide_err *err);
+/* The directory that a run saves its checkpoints in. Only one process at a time may hold it. */
+struct tide_checkpoint_dir {
+    const char *path;
+    int keep;    /* how many of the newest checkpoints stay */
+    int fd;      /* open and locked; -1: not held. The kernel unlocks it if the process dies. */
+    size_t made; /* length of the path up to the first directory that was made here; 0: none was made */
+};
 
-/* Writes weights, moments and state; then removes all but the newest `keep` checkpoints up to this step
- * (those that contain foreign files stay). Replaces one of the same step. If it fails or is killed (disk
- * full, another process saves there), everything that was there stays. */
-int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
+/* Makes the directory and its parents, and locks it. If it is held already, only checks that it is still at
+ * its path, and if not, makes and locks a new one. -1: another process holds it, or it cannot be made. */
+int tide_checkpoint_enter(struct tide_checkpoint_dir *dir, struct tide_err *err);
+
+/* Unlocks it. Removes the directories that were made here, if they are empty. */
+void tide_checkpoint_leave(struct tide_checkpoint_dir *dir);
+
+/* Enters, removes what a kill left, and checks that files can be written there, so that a run does not fail
+ * hours later. Also touches every page that saving needs. */
+int tide_checkpoint_prepare(struct tide_checkpoint_dir *dir, struct tide_err *err);
+
+/* Enters, and writes weights, moments and state; then removes all but the newest dir->keep checkpoints up to
+ * this step (those that contain foreign files stay). Replaces one of the same step. If it fails or is killed
+ * (disk full, another process trains into it), everything that was there stays. */
+int tide_checkpoint_save(struct tide_checkpoint_dir *dir, const struct tide_graph *graph,
                          struct tide_machine *machine, const struct tide_checkpoint_state *state,
                          tide_checkpoint_writer *write, void *context, struct tide_err *err);
 

@@ -37,8 +37,8 @@ static int sync_folder(int folder)
     return fsync(folder) && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
 }
 
-/* Makes every missing part of the path. */
-static int make_folders(const char *dir)
+/* Makes every missing part of the path. *made: the length of the path up to the first one made. */
+static int make_folders(const char *dir, size_t *made)
 {
     char path[PATH_MAX];
     size_t len = strlen(dir);
@@ -50,11 +50,16 @@ static int make_folders(const char *dir)
     for (size_t i = 1; i < len; i++)
         if (path[i] == '/') {
             path[i] = '\0';
-            if (mkdir(path, 0777) && errno != EEXIST && errno != EISDIR && errno != EROFS)
+            if (!mkdir(path, 0777))
+                *made = *made ? *made : i;
+            else if (errno != EEXIST && errno != EISDIR && errno != EROFS)
                 return -1;
             path[i] = '/';
         }
-    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
+    if (mkdir(path, 0777))
+        return errno == EEXIST ? 0 : -1;
+    *made = *made ? *made : len;
+    return 0;
 }
 
 /* Removes a hidden checkpoint: the files of a checkpoint, and the directory if nothing else is in it. */
@@ -121,21 +126,49 @@ static void remove_old(int folder, int64_t newest, int keep)
     }
 }
 
-/* Opens dir, locks it, and removes what earlier attempts left. */
-static int enter(const char *dir, int *ret_folder, struct tide_err *err)
+static bool is_same(int a, int b)
 {
-    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 && errno == ENOENT && !make_folders(dir))
-        folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return cannot(dir, "the directory", errno, err);
-    if (flock(folder, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        close(folder);
-        return cannot(dir, "another process is saving there", EWOULDBLOCK, err);
+    struct stat one, two;
+    return !fstat(a, &one) && !fstat(b, &two) && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
+int tide_checkpoint_enter(struct tide_checkpoint_dir *dir, struct tide_err *err)
+{
+    int fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && !make_folders(dir->path, &dir->made))
+        fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cannot(dir->path, "the directory", errno, err);
+    if (dir->fd >= 0 && is_same(dir->fd, fd)) {
+        close(fd);
+        return 0;
     }
-    remove_stale(folder);
-    *ret_folder = folder;
+    /* Any other error: the file system has no locks. */
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        tide_err_set(err, "another process is training into '%s'", TIDE_SHOWN(dir->path, 256));
+        return tide_err_hint(err, "wait until it has ended, or name another directory with --out");
+    }
+    if (dir->fd >= 0)
+        close(dir->fd);
+    dir->fd = fd;
     return 0;
+}
+
+void tide_checkpoint_leave(struct tide_checkpoint_dir *dir)
+{
+    char path[PATH_MAX];
+    for (size_t len = dir->made ? strlen(dir->path) : 0; dir->made && len >= dir->made; len--)
+        if (!dir->path[len] || dir->path[len] == '/') {
+            memcpy(path, dir->path, len);
+            path[len] = '\0';
+            if (rmdir(path) && errno != ENOENT)
+                break;
+        }
+    if (dir->fd >= 0)
+        close(dir->fd);
+    dir->fd = -1;
+    dir->made = 0;
 }
 
 /* ---- files */
@@ -250,22 +283,27 @@ static int write_hidden(struct saving *s, const char *hidden, struct tide_err *e
     return status;
 }
 
-int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
+int tide_checkpoint_save(struct tide_checkpoint_dir *dir, const struct tide_graph *graph,
                          struct tide_machine *machine, const struct tide_checkpoint_state *state,
                          tide_checkpoint_writer *write, void *context, struct tide_err *err)
 {
-    struct saving s = {
-        .dir = dir, .graph = graph, .machine = machine, .state = state, .write = write, .context = context};
+    struct saving s = {.dir = dir->path,
+                       .graph = graph,
+                       .machine = machine,
+                       .state = state,
+                       .write = write,
+                       .context = context};
     char name[TIDE_CHECKPOINT_NAME], hidden[TIDE_CHECKPOINT_NAME];
     tide_checkpoint_name(state->step, false, name);
     tide_checkpoint_name(state->step, true, hidden);
-    if (enter(dir, &s.folder, err))
+    if (tide_checkpoint_enter(dir, err))
         return -1;
+    s.folder = dir->fd;
+    remove_stale(s.folder);
     int status = write_hidden(&s, hidden, err) || take_name(&s, hidden, name, err) ? -1 : 0;
     remove_hidden(s.folder, hidden); /* what failed, or what was replaced */
     if (!status)
-        remove_old(s.folder, state->step, keep);
-    close(s.folder);
+        remove_old(s.folder, state->step, dir->keep);
     return status;
 }
 
@@ -326,21 +364,22 @@ static int try_writing(int partial, const char *name)
     return tide_durable_close(&file);
 }
 
-int tide_checkpoint_prepare(const char *dir, struct tide_err *err)
+int tide_checkpoint_prepare(struct tide_checkpoint_dir *dir, struct tide_err *err)
 {
-    int folder, status = 0;
+    int status = 0;
     char hidden[TIDE_CHECKPOINT_NAME];
-    if (enter(dir, &folder, err))
+    if (tide_checkpoint_enter(dir, err))
         return -1;
+    int folder = dir->fd;
+    remove_stale(folder);
     tide_checkpoint_name(0, true, hidden);
     int partial = mkdirat(folder, hidden, 0777)
                       ? -1
                       : openat(folder, hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (partial < 0 || try_writing(partial, tide_checkpoint_names[TIDE_CHECKPOINT_STATE]))
-        status = cannot(dir, hidden, errno, err);
+        status = cannot(dir->path, hidden, errno, err);
     if (partial >= 0)
         close(partial);
     remove_hidden(folder, hidden);
-    close(folder);
     return status;
 }

@@ -22,6 +22,7 @@ enum { PATH_BYTES = 4096, USUAL_WARMUP = 100, USUAL_STEPS = 2000, HELD = 500, OW
 struct tide_trainer {
     struct tide_task *task;
     struct tide_train_options options; /* settled */
+    struct tide_checkpoint_dir out;    /* held while the run goes on */
     char resumed[PATH_BYTES];          /* "": from nothing */
     char passed_over[512];             /* why newer checkpoints were skipped */
     struct tide_graph *graph;
@@ -34,6 +35,12 @@ struct tide_trainer {
 };
 
 /* ---- what run this is */
+
+/* Locks the directory until the end, so that what is found in it stays as it is. */
+static int lock_out(struct tide_trainer *t, struct tide_err *err)
+{
+    return t->options.out && !t->options.plans_only ? tide_checkpoint_enter(&t->out, err) : 0;
+}
 
 /* True if a checkpoint is in the directory of a run. */
 static bool is_in(const char *checkpoint, const char *dir)
@@ -241,7 +248,9 @@ int tide_trainer_new(struct tide_task *task, const struct tide_train_options *op
     }
     t->task = task;
     t->options = *options;
-    if (find_resumed(t, err) || take_resumed(t, err) || settle(t, err) || make_plan(t, err)) {
+    t->out = (struct tide_checkpoint_dir){.path = options->out, .keep = options->keep, .fd = -1};
+    if (lock_out(t, err) || find_resumed(t, err) || take_resumed(t, err) || settle(t, err) ||
+        make_plan(t, err)) {
         tide_trainer_free(t);
         return -1;
     }
@@ -251,7 +260,7 @@ int tide_trainer_new(struct tide_task *task, const struct tide_train_options *op
 
 int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
 {
-    if (t->options.out && tide_checkpoint_prepare(t->options.out, err))
+    if (t->options.out && tide_checkpoint_prepare(&t->out, err))
         return -1;
     if (tide_machine_new(t->graph, t->device, &t->plan, &t->machine, err))
         return -1;
@@ -271,6 +280,7 @@ void tide_trainer_free(struct tide_trainer *t)
     tide_machine_free(t->machine);
     tide_device_free(t->device);
     tide_graph_free(t->graph);
+    tide_checkpoint_leave(&t->out);
     free(t);
 }
 
@@ -390,8 +400,7 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
         return tide_err_set(err, "the weights after step %lld are not finite numbers; they are not saved",
                             (long long)t->done);
     tide_phase_begin("checkpoint");
-    int status = tide_checkpoint_save(t->options.out, t->options.keep, t->graph, t->machine, &state,
-                                      write_file, t->task, err);
+    int status = tide_checkpoint_save(&t->out, t->graph, t->machine, &state, write_file, t->task, err);
     tide_phase_end("checkpoint");
     return status;
 }

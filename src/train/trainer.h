@@ -21,13 +21,15 @@ struct tide_train_options {
     int64_t budget_bytes;                /* 0: none */
     int keep;                            /* checkpoints */
     bool reference;                      /* products in plain C, for tests */
+    bool plans_only;                     /* it will not be started: `out` is neither made nor locked */
     bool (*hurries)(void);               /* true: stop in the middle of a step; called often; NULL: never */
 };
 
 struct tide_trainer;
 
 /* Refuses a budget that no exact plan fits, with the least possible and what would fit, and a directory that
- * holds a run that is not resumed. Takes ownership of the task, even if it fails. Caller frees. */
+ * holds a run that is not resumed, or that another process trains into. Locks the directory until the trainer
+ * is freed. Takes ownership of the task, even if it fails. Caller frees. */
 int tide_trainer_new(struct tide_task *task, const struct tide_train_options *options,
                      struct tide_trainer **ret_trainer, struct tide_err *err);
 int tide_trainer_start(struct tide_trainer *trainer, struct tide_err *err);

@@ -235,6 +235,39 @@ def test_a_run_is_not_written_over_by_another(train, tmp_path):
     assert contents(tmp_path / "run/step-00000020") == before
 
 
+@pytest.mark.parametrize("more", [(), ("--resume", "auto")], ids=["new", "auto"])
+def test_only_one_process_trains_into_a_directory(train, background, tidemark, tmp_path, more):
+    assert train("--steps", 5, "--out", "run").code == 0
+    first = background("--steps", 10, "--out", "run", "--resume", "auto", "--accumulate", 10**6)  # a step of minutes
+    wait_for(lambda: has(first, "SigCgt", signal.SIGTERM))
+    refused(train("--steps", 20, "--out", "run", "--seed", 2, *more), "another process is training into 'run'", "--out")
+    assert tidemark("sample", "run", "--prompt", "07+", "--tokens", 2).code == 0
+    assert train("--steps", 20, "--out", "run", "--resume", "auto", "--dry-run").code == 0
+    assert tidemark("plan", "--", *SMALL, "--out", "run", "--resume", "auto").code == 0
+    first.kill()
+    first.wait()
+    assert train("--steps", 10, "--out", "run", "--resume", "auto").code == 0
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["step-00000005", "step-00000010"]
+
+
+def test_a_second_run_is_refused_before_the_first_has_saved(train, background, tmp_path):
+    first = background("--steps", 10, "--accumulate", 10**6, "--out", "run")  # a step of minutes
+    wait_for(lambda: has(first, "SigCgt", signal.SIGTERM))
+    refused(train("--steps", 20, "--out", "run"), "another process is training into 'run'")
+    assert first.poll() is None and not list((tmp_path / "run").iterdir())
+
+
+def test_saving_goes_on_if_the_directory_of_the_run_is_removed(background, tmp_path):
+    run = tmp_path / "run"
+    first = background("--steps", 10**6, "--save-every", 5, "--out", "run")
+    wait_for(lambda: steps(run))
+    run.rename(tmp_path / "moved")
+    wait_for(lambda: run.exists() and steps(run))
+    first.terminate()
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 128 + signal.SIGTERM and is_whole(run / f"step-{steps(run)[-1]:08}"), err
+
+
 @pytest.fixture
 def transformers(run):
     """transformers(program, argument...) -> what it prints, as JSON; the real library, where tools/cases-venv has got it."""
@@ -450,7 +483,7 @@ def test_a_limit_on_files_is_a_full_disk(background, tmp_path):
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2 and "step 20/20" in out, err
-    assert err.count("File too large") == 2 and not list((tmp_path / "run").iterdir())
+    assert err.count("File too large") == 2 and not (tmp_path / "run").exists()
 
 
 def test_a_directory_that_cannot_be_is_found_before_the_first_step(train, tmp_path):
@@ -569,7 +602,7 @@ def test_a_configuration_that_does_not_match_is_refused_by_name(train, tmp_path,
     assert train("--steps", 2, "--out", "a").code == 0
     foreign(tmp_path / "a/step-00000002", config=config)
     refused(train("--steps", 5, "--out", "b", "--resume", "a/step-00000002"), words)
-    assert not (tmp_path / "b").exists() or not steps(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
 
 
 def test_weights_that_lie_are_refused(train, tmp_path):
@@ -603,6 +636,7 @@ def test_weights_that_lie_are_refused(train, tmp_path):
     ):
         (folder / "model.safetensors").write_bytes(data)
         refused(train("--steps", 5, "--out", "b", "--resume", "a/step-00000002"), words)
+        assert not (tmp_path / "b").exists()
 
 
 # ---- input that cannot be right

@@ -148,6 +148,7 @@ static struct outcome live(struct tide_device *device, struct tide_device *anoth
                                       .optimizer = way->optimizer};
     struct tide_lm_settings sizes = {.batch = BATCH, .sequence = SEQUENCE, .accumulate = way->micro_batches};
     struct tide_checkpoint_state state = {.task = "lm", .step = STEPS, .train = &how, .own = &sizes};
+    struct tide_checkpoint_dir dir = {.path = w.dir, .keep = 1, .fd = -1};
     char path[PATH_MAX];
     train(&m, way, &all);
     fill_batch(&m, 0);
@@ -155,7 +156,8 @@ static struct outcome live(struct tide_device *device, struct tide_device *anoth
     all.evaluated = *(const float *)tide_machine_result(m.machine, m.gpt.evaluate, m.gpt.loss);
     sample(&m, &all);
     read_state(&m, &all);
-    ok(tide_checkpoint_save(w.dir, 1, m.graph, m.machine, &state, write_file, &w.language, &err), &err);
+    ok(tide_checkpoint_save(&dir, m.graph, m.machine, &state, write_file, &w.language, &err), &err);
+    tide_checkpoint_leave(&dir);
     ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
     ok(tide_checkpoint_load(path, other.graph, other.machine, true, &err), &err);
     read_state(&other, &loaded);

@@ -300,12 +300,14 @@ static void a_run_that_is_resumed_goes_on_to_the_bit(void **state)
     struct tide_checkpoint_state saved = {.task = "lm", .step = 3, .train = &how, .own = &own};
     for (int n = 0; n < 2; n++) {
         char dir[] = "/tmp/tide-boardnet-XXXXXX", path[PATH_MAX], command[PATH_MAX];
+        struct tide_checkpoint_dir held = {.path = dir, .keep = 1, .fd = -1};
         struct tide_err err = {0};
         struct trained one = set_up(nets[n], (struct tide_choices){0}),
                        other = set_up(nets[n], (struct tide_choices){.fused = true});
         assert_non_null(mkdtemp(dir));
         steps(&one, 1, 3);
-        ok(tide_checkpoint_save(dir, 1, one.graph, one.machine, &saved, write_file, NULL, &err), &err);
+        ok(tide_checkpoint_save(&held, one.graph, one.machine, &saved, write_file, NULL, &err), &err);
+        tide_checkpoint_leave(&held);
         steps(&one, 4, 6);
         ok(tide_checkpoint_find(dir, path, sizeof path, &err), &err);
         ok(tide_checkpoint_load(path, other.graph, other.machine, true, &err), &err);

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -132,7 +131,10 @@ static bool write_file(void *language, const char *name, struct tide_durable *fi
 static int save_machine(int64_t step, int keep, struct tide_err *err)
 {
     struct tide_checkpoint_state state = {.task = "lm", .step = step, .train = &how, .own = &sizes};
-    return tide_checkpoint_save(w.dir, keep, w.graph, w.machine, &state, write_file, &w.language, err);
+    struct tide_checkpoint_dir dir = {.path = w.dir, .keep = keep, .fd = -1};
+    int status = tide_checkpoint_save(&dir, w.graph, w.machine, &state, write_file, &w.language, err);
+    tide_checkpoint_leave(&dir);
+    return status;
 }
 
 static int save_keeping(int64_t step, int keep, struct tide_err *err)
@@ -253,32 +255,43 @@ static void one_of_the_same_step_is_replaced(void **state)
     assert_int_equal(entries(false), 1);
 }
 
-static void directories_are_made(void **state)
+static void directories_are_made_and_empty_ones_removed_again(void **state)
 {
     (void)state;
     struct tide_err err;
     char deep[128], path[PATH_MAX];
-    snprintf(deep, sizeof deep, "%s/a/b//c/", w.dir);
-    ok(tide_checkpoint_prepare(deep, &err), &err);
-    assert_int_equal(tide_checkpoint_find(deep, path, sizeof path, &err), 1);
-    put("file", "");
-    snprintf(deep, sizeof deep, "%s/file", w.dir);
-    assert_int_equal(tide_checkpoint_prepare(deep, &err), -1);
+    struct tide_checkpoint_dir dir = {.path = deep, .fd = -1};
+    put("mine", "");
+    for (int keeps = 0; keeps < 2; keeps++) {
+        snprintf(deep, sizeof deep, "%s/a/b//c/", w.dir);
+        ok(tide_checkpoint_prepare(&dir, &err), &err);
+        assert_int_equal(tide_checkpoint_find(deep, path, sizeof path, &err), 1);
+        if (keeps)
+            put("a/file", "");
+        tide_checkpoint_leave(&dir);
+        assert_true(is_there("a") == keeps && !is_there("a/b"));
+    }
+    ok(tide_checkpoint_prepare(&dir, &err), &err); /* now in a directory that was there before */
+    tide_checkpoint_leave(&dir);
+    assert_true(is_there("a/file") && !is_there("a/b"));
+    snprintf(deep, sizeof deep, "%s/mine", w.dir);
+    assert_int_equal(tide_checkpoint_prepare(&dir, &err), -1);
     assert_non_null(strstr(err.text, "Not a directory"));
     assert_int_equal(tide_checkpoint_find(deep, path, sizeof path, &err), -1);
     assert_non_null(strstr(err.text, "Not a directory"));
 }
 
-static void two_do_not_save_at_once(void **state)
+static void two_do_not_hold_a_directory(void **state)
 {
     (void)state;
     struct tide_err err;
+    struct tide_checkpoint_dir dir = {.path = w.dir, .fd = -1};
     save(1);
-    int folder = open(w.dir, O_RDONLY | O_DIRECTORY);
-    assert_int_equal(flock(folder, LOCK_EX | LOCK_NB), 0);
+    ok(tide_checkpoint_enter(&dir, &err), &err);
+    ok(tide_checkpoint_enter(&dir, &err), &err);
     assert_int_equal(save_keeping(2, 2, &err), -1);
-    assert_non_null(strstr(err.text, "another process is saving there"));
-    close(folder);
+    assert_non_null(strstr(err.text, "another process is training into"));
+    tide_checkpoint_leave(&dir);
     save(2);
     assert_int_equal(found_step(), 2);
 }
@@ -567,8 +580,8 @@ int main(void)
         ARMED(later_ones_of_another_run_stay),
         ARMED(a_checkpoint_with_files_of_others_is_not_removed),
         ARMED(one_of_the_same_step_is_replaced),
-        ARMED(directories_are_made),
-        ARMED(two_do_not_save_at_once),
+        ARMED(directories_are_made_and_empty_ones_removed_again),
+        ARMED(two_do_not_hold_a_directory),
         ARMED(saving_takes_no_memory),
         ARMED(a_kill_at_any_call_leaves_a_whole_one),
         ARMED(whatever_fails_what_was_there_stays_and_nothing_else),
