@@ -2,6 +2,7 @@
 #include "base/infile.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "train/safetensors.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -9,9 +10,6 @@
 #include <string.h>
 
 enum { RANK_MOST = 1 << 12, FILE_MOST = 1 << 20 };
-
-static const char *const layers[] = {"c_attn", "c_proj", "c_fc"};
-enum { LAYERS = sizeof layers / sizeof *layers };
 
 static int set(struct tide_gpt_config *config, double rank, double alpha, struct tide_err *err)
 {
@@ -64,8 +62,10 @@ static bool leaves_model(const json_t *init)
 /* Refuses what would compute something else. */
 static int refuse(const json_t *root, struct tide_err *err)
 {
-    static const char *const fields[] = {"use_rslora",   "use_dora",        "alpha_pattern",
-                                         "rank_pattern", "modules_to_save", "alora_invocation_tokens"};
+    static const char *const fields[] = {"use_rslora",        "use_dora",          "alpha_pattern",
+                                         "rank_pattern",      "modules_to_save",   "alora_invocation_tokens",
+                                         "layer_replication", "kasa_config",       "use_bdlora",
+                                         "use_qalora",        "monteclora_config", "arrow_config"};
     const char *type = json_string_value(json_object_get(root, "peft_type")),
                *bias = json_string_value(json_object_get(root, "bias"));
     const json_t *init = json_object_get(root, "init_lora_weights");
@@ -82,31 +82,12 @@ static int refuse(const json_t *root, struct tide_err *err)
     return 0;
 }
 
-static int take_layers(const json_t *targets, unsigned *ret_adapters, struct tide_err *err)
-{
-    unsigned found = 0;
-    if (json_is_string(targets) && !strcmp(json_string_value(targets), "all-linear"))
-        found = TIDE_ADAPT_ALL;
-    for (size_t i = 0; i < json_array_size(targets); i++) {
-        const char *name = json_string_value(json_array_get(targets, i));
-        unsigned layer = 0;
-        for (int k = 0; name && k < LAYERS; k++)
-            layer |= !strcmp(name, layers[k]) ? 1U << k : 0;
-        if (!layer)
-            return tide_err_set(err, "the adapters are on a layer that GPT-2 does not have");
-        found |= layer;
-    }
-    *ret_adapters = found;
-    return found ? 0 : tide_err_set(err, "the target_modules of the adapters name no layer of GPT-2");
-}
-
 static int take(const json_t *root, struct tide_gpt_config *config, char *ret_base, size_t size,
                 struct tide_err *err)
 {
     const char *base = json_string_value(json_object_get(root, "base_model_name_or_path"));
-    if (refuse(root, err) || take_layers(json_object_get(root, "target_modules"), &config->adapters, err) ||
-        set(config, json_number_value(json_object_get(root, "r")),
-            json_number_value(json_object_get(root, "lora_alpha")), err))
+    if (refuse(root, err) || set(config, json_number_value(json_object_get(root, "r")),
+                                 json_number_value(json_object_get(root, "lora_alpha")), err))
         return -1;
     if ((size_t)snprintf(ret_base, size, "%s", base ? base : "") >= size)
         return tide_err_set(err, "the path of the adapted model is too long");
@@ -128,6 +109,63 @@ int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *r
     return status ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
 }
 
+/* Returns the layer whose adapter a tensor belongs to, and its block; -1: none.
+ * "base_model.model.transformer.h.BLOCK.LAYER.lora_A.weight", or lora_B. */
+static int layer_of(const char *name, int64_t *ret_block)
+{
+    static const char before[] = "base_model.model.transformer.h.";
+    if (strncmp(name, before, strlen(before)) != 0)
+        return -1;
+    const char *block = name + strlen(before);
+    size_t digits = strspn(block, "0123456789");
+    if (!digits || digits > 9 || block[digits] != '.')
+        return -1;
+    *ret_block = strtoll(block, NULL, 10);
+    const char *layer = block + digits + 1;
+    for (int i = 0; i < TIDE_GPT_LAYERS; i++) {
+        size_t len = strlen(tide_gpt_layers[i]);
+        if (!strncmp(layer, tide_gpt_layers[i], len) &&
+            (!strcmp(layer + len, ".lora_A.weight") || !strcmp(layer + len, ".lora_B.weight")))
+            return i;
+    }
+    return -1;
+}
+
+static int take_layers(const struct tide_safetensors *file, struct tide_gpt_config *config,
+                       struct tide_err *err)
+{
+    int64_t found[TIDE_GPT_LAYERS] = {0}, block;
+    config->adapters = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        int layer = layer_of(name, &block);
+        if (layer < 0 || block >= config->blocks)
+            return tide_err_set(
+                err,
+                "it has a tensor '%s'; only lora_A.weight and lora_B.weight of c_attn, c_proj and c_fc in the model's %lld blocks are supported",
+                TIDE_SHOWN(name, 160), (long long)config->blocks);
+        found[layer]++;
+        config->adapters |= 1U << layer;
+    }
+    for (int i = 0; i < TIDE_GPT_LAYERS; i++)
+        if (found[i] && found[i] != 2 * config->blocks)
+            return tide_err_set(
+                err,
+                "it has adapters on %s in some of the model's %lld blocks only; a layer must have them in every block",
+                tide_gpt_layers[i], (long long)config->blocks);
+    return file->count ? 0 : tide_err_set(err, "it has no adapters");
+}
+
+int tide_adapters_find(const char *path, struct tide_gpt_config *config, struct tide_err *err)
+{
+    struct tide_safetensors file;
+    if (tide_safetensors_open(&file, path, err))
+        return -1;
+    int status = take_layers(&file, config, err);
+    tide_safetensors_close(&file);
+    return status ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
+}
+
 void tide_adapters_write(const struct tide_gpt_config *config, const char *base, FILE *out)
 {
     struct tide_json json;
@@ -143,9 +181,9 @@ void tide_adapters_write(const struct tide_gpt_config *config, const char *base,
     tide_json_bool(&json, "fan_in_fan_out", true); /* GPT-2's layers are stored as (in, out) */
     tide_json_bool(&json, "inference_mode", true);
     tide_json_array(&json, "target_modules");
-    for (int i = 0; i < LAYERS; i++)
+    for (int i = 0; i < TIDE_GPT_LAYERS; i++)
         if (config->adapters >> i & 1)
-            tide_json_text(&json, NULL, layers[i]);
+            tide_json_text(&json, NULL, tide_gpt_layers[i]);
     tide_json_end(&json);
     tide_json_end(&json);
 }

@@ -16,10 +16,14 @@
 /* "lora:RANK" or "lora:RANK:ALPHA" (alpha defaults to the rank), on every linear layer. */
 int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct tide_err *err);
 
-/* ret_base: the adapted model as the file names it; "": it does not. Refuses files that would compute
- * something else than this runtime does. */
+/* Rank and scale of PEFT's adapter_config.json. ret_base: the adapted model as the file names it; "": it does
+ * not. Refuses files that would compute something else than this runtime does. */
 int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *ret_base, size_t size,
                        struct tide_err *err);
+
+/* Sets the layers that have adapters, by the tensors of adapter_model.safetensors: target_modules may be a
+ * list of names, of ends of names or of paths, or an expression. Of `config`, the model's blocks count. */
+int tide_adapters_find(const char *path, struct tide_gpt_config *config, struct tide_err *err);
 
 void tide_adapters_write(const struct tide_gpt_config *config, const char *base, FILE *out);
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const tide_gpt_layers[TIDE_GPT_LAYERS] = {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"};
+
 enum { HEAD_ROWS = 704, HEAD_TOKENS = 1536, PROMPT_ROWS = 64 };
 
 struct maker {
@@ -58,9 +60,8 @@ static int adapter(struct maker *m, const char *name, int x, int64_t in, int64_t
 
 static bool is_adapted(const struct maker *m, const char *name)
 {
-    static const char *const layers[] = {".c_attn", ".c_proj", ".c_fc"};
-    for (int i = 0; m->config->adapter_rank && i < 3; i++)
-        if ((m->config->adapters >> i & 1) && strstr(name, layers[i]))
+    for (int i = 0; m->config->adapter_rank && i < TIDE_GPT_LAYERS; i++)
+        if ((m->config->adapters >> i & 1) && !strcmp(name, tide_gpt_layers[i]))
             return true;
     return false;
 }

@@ -7,8 +7,9 @@
 #include "rt/machine.h"
 #include "train/policy.h"
 
-/* Linear layers that have an adapter, named as in PEFT. */
-enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
+/* The linear layers of a block, which may have adapters. */
+enum { TIDE_GPT_LAYERS = 4, TIDE_ADAPT_ALL = 15 };
+extern const char *const tide_gpt_layers[TIDE_GPT_LAYERS];
 
 struct tide_gpt_config {
     int64_t vocabulary, positions, channels, heads, blocks, hidden;
@@ -16,7 +17,7 @@ struct tide_gpt_config {
     /* Adapters (LoRA): the model is frozen, and scale * x A^T B^T is added to linear layers. */
     int64_t adapter_rank; /* 0: none */
     float adapter_scale;
-    unsigned adapters; /* which layers */
+    unsigned adapters; /* bit i: tide_gpt_layers[i] has adapters, in every block */
 };
 
 /* The model for training: programs, tensors that the caller fills, and results. */

@@ -38,7 +38,9 @@ int tide_language_read(const char *path, struct tide_gpt_config *ret_config,
         return -1;
     config.adapter_rank = adapters.adapter_rank;
     config.adapter_scale = adapters.adapter_scale;
-    config.adapters = adapters.adapters;
+    if (config.adapter_rank &&
+        (join(path, "adapter_model.safetensors", file, err) || tide_adapters_find(file, &config, err)))
+        return -1;
     *ret_config = config;
     return 0;
 }

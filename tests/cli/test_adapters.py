@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import textwrap
 
 import pytest
@@ -100,7 +101,7 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     (loose / "adapter_model.safetensors").write_bytes((newest / "adapter_model.safetensors").read_bytes())
     for change, words in [
         ({"peft_type": "IA3"}, "peft_type LORA"), ({"use_dora": True}, "use_dora"), ({"r": 0}, "rank"), ({"r": 5}, "lora_A.weight"),
-        ({"target_modules": ["q_proj"]}, "on a layer that GPT-2 does not have"), ({"target_modules": []}, "name no layer of GPT-2"), ({"bias": "all"}, "biases"),
+        ({"bias": "all"}, "biases"), ({"layer_replication": [[0, 1]]}, "layer_replication"),
         ({"base_model_name_or_path": "/nowhere"}, "/nowhere"), ({"alpha_pattern": {"c_attn": 9}}, "alpha_pattern"), ({"rank_pattern": {"c_fc": 1}}, "rank_pattern"),
         ({"init_lora_weights": "pissa_niter_4"}, "'pissa_niter_4'"), ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens"),
     ]:  # fmt: skip
@@ -113,6 +114,58 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     refused(train("--resume", "loose", "--steps", 3, "--data", "other.txt"), "other symbols than this data has")
     (loose / "adapter_config.json").write_text("{")
     refused(train("--resume", "loose", "--steps", 3), "not JSON")
+
+
+def rewrite(path, keep, rename=lambda name: name):
+    """The same safetensors file with some of its tensors, or under other names."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header, kept, body = json.loads(data[8:8 + length]), {}, b""
+    for name, entry in sorted(header.items()):
+        if name != "__metadata__" and keep(name):
+            begin, end = entry["data_offsets"]
+            kept[rename(name)] = entry | {"data_offsets": [len(body), len(body) + end - begin]}
+            body += data[8 + length:][begin:end]
+    text = json.dumps(kept).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + body)
+
+
+def test_tensors_say_which_layers_have_adapters(train, base, tidemark, tmp_path):
+    """PEFT writes target_modules in many ways: "all-linear" becomes the paths of all layers."""
+    assert train("--resume", base, "--adapt", "lora:2", "--steps", 2, "--out", "run").code == 0
+    newest, loose = tmp_path / "run/step-00000002", tmp_path / "loose"
+    layers = ["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"]
+    for targets, kept in [
+        ([f"transformer.h.{block}.{layer}" for block in (1, 0) for layer in layers], layers), ("all-linear", layers),
+        (["attn.c_proj", "c_fc"], ["attn.c_proj", "mlp.c_fc"]), (["c_proj"], ["attn.c_proj", "mlp.c_proj"]), (r".*\.mlp\.c_\w+", ["mlp.c_fc", "mlp.c_proj"]),
+    ]:  # fmt: skip
+        loose.mkdir(exist_ok=True)
+        config = json.loads((newest / "adapter_config.json").read_text()) | {"target_modules": targets}
+        (loose / "adapter_config.json").write_text(json.dumps(config))
+        (loose / "adapter_model.safetensors").write_bytes((newest / "adapter_model.safetensors").read_bytes())
+        rewrite(loose / "adapter_model.safetensors", lambda name: any(layer in name for layer in kept))
+        assert tidemark("sample", "loose", "--prompt", "07+", "--tokens", 2).code == 0
+        assert train("--resume", "loose", "--steps", 1, "--out", "on").code == 0
+        saved = tmp_path / "on/step-00000001"
+        assert json.loads((saved / "adapter_config.json").read_text())["target_modules"] == kept
+        assert sorted(tensors(saved / "adapter_model.safetensors")) == sorted(tensors(loose / "adapter_model.safetensors"))
+        shutil.rmtree(tmp_path / "on")
+
+
+@pytest.mark.parametrize("keep, rename, words", [
+    (lambda name: ".h.0." in name or "c_attn" not in name, None, "it has adapters on attn.c_attn in some of the model's 2 blocks only"),
+    (lambda name: True, lambda name: name.replace("h.1.", "h.2."), "'base_model.model.transformer.h.2.attn.c_attn.lora_A.weight'; only lora_A"),
+    (lambda name: True, lambda name: name.replace("attn.c_attn", "self_attn.q_proj"), "self_attn.q_proj.lora_A.weight'; only lora_A.weight and lora_B.weight of c_attn"),
+    (lambda name: True, lambda name: name.replace("h.1.attn.c_attn.lora_A.weight", "wte.lora_embedding_A"), "transformer.wte.lora_embedding_A'"),
+    (lambda name: False, None, "it has no adapters"),
+], ids=["some blocks", "another block", "another layer", "an embedding", "nothing"])  # fmt: skip
+def test_adapters_that_are_not_there_are_refused_with_what_is(train, base, tmp_path, keep, rename, words):
+    assert train("--resume", base, "--adapt", "lora:2", "--steps", 2, "--out", "run").code == 0
+    (tmp_path / "loose").mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(tmp_path / "run/step-00000002" / name, tmp_path / "loose")
+    rewrite(tmp_path / "loose/adapter_model.safetensors", keep, *([rename] if rename else []))
+    refused(train("--resume", "loose", "--steps", 3), "adapter_model.safetensors: it has ", words)
 
 
 @pytest.fixture
@@ -159,10 +212,11 @@ def test_peft_opens_ours_and_ours_opens_peft(train, base, tidemark, peft, tmp_pa
     """, model, newest, prompt)  # fmt: skip
     assert theirs == said(tidemark, newest, symbols, text)
     assert theirs != said(tidemark, model, symbols, text)
-    theirs = peft(GREEDY + """
-    config = peft.LoraConfig(r=5, lora_alpha=20, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, task_type="CAUSAL_LM", init_lora_weights=False)
+    for targets in (["c_attn", "c_fc"], ["attn.c_proj", "c_fc"], "all-linear", r".*mlp\.c_proj"):
+        theirs = peft(GREEDY + """
+    config = peft.LoraConfig(r=5, lora_alpha=20, target_modules=json.loads(sys.argv[4]), fan_in_fan_out=True, task_type="CAUSAL_LM", init_lora_weights=False)
     model = peft.get_peft_model(GPT2LMHeadModel.from_pretrained(sys.argv[1]), config).eval()
     model.save_pretrained(sys.argv[2])
     print(json.dumps(greedy(model, json.loads(sys.argv[3]))))
-    """, model, tmp_path / "from peft", prompt)  # fmt: skip
-    assert theirs == said(tidemark, "from peft", symbols, text)
+    """, model, tmp_path / "from peft", prompt, json.dumps(targets))  # fmt: skip
+        assert theirs == said(tidemark, "from peft", symbols, text)
