@@ -22,6 +22,11 @@ int tide_gpt2_config_take(const json_t *root, struct tide_gpt2_config *ret_confi
         tide_json_take_number(root, "n_positions", &c.positions, err) ||
         tide_json_take_number(root, "n_ctx", &context, err) ||
         tide_json_take_number(root, "vocab_size", &c.vocabulary, err) ||
+        tide_json_take_number(root, "hidden_size", &c.channels,
+                              err) || /* the other names that `transformers` reads */
+        tide_json_take_number(root, "num_hidden_layers", &c.blocks, err) ||
+        tide_json_take_number(root, "num_attention_heads", &c.heads, err) ||
+        tide_json_take_number(root, "max_position_embeddings", &c.positions, err) ||
         tide_json_take_share(root, "embd_pdrop", &c.embed_dropout, err) ||
         tide_json_take_share(root, "resid_pdrop", &c.residual_dropout, err) ||
         tide_json_take_share(root, "attn_pdrop", &c.attention_dropout, err) ||
@@ -34,7 +39,9 @@ int tide_gpt2_config_take(const json_t *root, struct tide_gpt2_config *ret_confi
     c.hidden = c.channels > 0 && c.channels <= 1 << 20 ? 4 * c.channels : 1;
     if (epsilon)
         c.epsilon = json_number_value(epsilon);
-    if (json_is_string(activation))
+    if (activation && !json_is_string(activation))
+        return tide_err_set(err, "'activation_function' must be a text");
+    if (activation)
         c.activation = json_string_value(activation);
     if (tide_json_take_number(root, "n_inner", &c.hidden, err))
         return -1;

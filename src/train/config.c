@@ -51,6 +51,25 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
     return 0;
 }
 
+static int refuse_attention(const json_t *root, struct tide_err *err)
+{
+    static const struct {
+        const char *name;
+        bool wanted;
+    } flags[] = {{"scale_attn_weights", true},
+                 {"scale_attn_by_inverse_layer_idx", false},
+                 {"add_cross_attention", false}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        bool value = flags[i].wanted;
+        if (tide_json_take_flag(root, flags[i].name, &value, err))
+            return -1;
+        if (value != flags[i].wanted)
+            return tide_err_set(err, "the model's %s is %s, which is not supported", flags[i].name,
+                                value ? "true" : "false");
+    }
+    return 0;
+}
+
 /* Refuses what this runtime would compute differently. */
 static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, struct tide_err *err)
 {
@@ -66,6 +85,26 @@ static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, s
     if (!c->tied)
         return tide_err_set(err,
                             "the model has a head of its own; only one tied to the embedding is supported");
+    return refuse_attention(root, err);
+}
+
+static int take_special(const json_t *root, const char *key, struct tide_gpt_special *to,
+                        struct tide_err *err)
+{
+    const json_t *value = json_object_get(root, key);
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    *to = (struct tide_gpt_special){0};
+    if (!value || json_is_null(value)) {
+        to->count = value ? -1 : 0;
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(id) || count > TIDE_GPT_SPECIAL)
+            return tide_err_set(err, "'%s' must be the number of a token, or a list of at most %d", key,
+                                TIDE_GPT_SPECIAL);
+        to->ids[to->count++] = json_integer_value(id);
+    }
     return 0;
 }
 
@@ -73,7 +112,13 @@ static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, s
 static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
     struct tide_gpt2_config c;
-    int status = !root || tide_gpt2_config_take(root, &c, err) || refuse_others(root, &c, err) ? -1 : 0;
+    struct tide_gpt_special begin, end, pad;
+    int status = !root || tide_gpt2_config_take(root, &c, err) || refuse_others(root, &c, err) ||
+                         take_special(root, "bos_token_id", &begin, err) ||
+                         take_special(root, "eos_token_id", &end, err) ||
+                         take_special(root, "pad_token_id", &pad, err)
+                     ? -1
+                     : 0;
     json_decref(root);
     if (status)
         return -1;
@@ -83,7 +128,10 @@ static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct 
                                      .heads = c.heads,
                                      .blocks = c.blocks,
                                      .hidden = c.hidden,
-                                     .epsilon = (float)c.epsilon};
+                                     .epsilon = (float)c.epsilon,
+                                     .begin = begin,
+                                     .end = end,
+                                     .pad = pad};
     if (tide_config_check(&config, err))
         return -1;
     *ret_config = config;
@@ -101,6 +149,20 @@ int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struc
     if (!root)
         return -1;
     return take_config(root, ret_config, err) ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
+}
+
+static void write_special(const char *key, const struct tide_gpt_special *s, struct tide_json *json)
+{
+    if (s->count < 0)
+        tide_json_null(json, key);
+    if (s->count == 1)
+        tide_json_integer(json, key, s->ids[0]);
+    if (s->count <= 1)
+        return;
+    tide_json_array(json, key);
+    for (int i = 0; i < s->count; i++)
+        tide_json_integer(json, NULL, s->ids[i]);
+    tide_json_end(json);
 }
 
 void tide_config_write(const struct tide_gpt_config *c, FILE *out)
@@ -125,5 +187,8 @@ void tide_config_write(const struct tide_gpt_config *c, FILE *out)
     tide_json_real(&json, "resid_pdrop", 0);
     tide_json_real(&json, "embd_pdrop", 0);
     tide_json_real(&json, "attn_pdrop", 0);
+    write_special("bos_token_id", &c->begin, &json);
+    write_special("eos_token_id", &c->end, &json);
+    write_special("pad_token_id", &c->pad, &json);
     tide_json_end(&json);
 }

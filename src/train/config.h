@@ -17,8 +17,9 @@
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err);
 
 /* Reads a config.json in GPT-2's terms: n_embd, n_head, n_layer, n_inner, n_positions or n_ctx, vocab_size,
- * layer_norm_epsilon, activation_function. Missing fields get GPT-2's defaults. Fields that contradict each
- * other, are absurd, or ask for what this runtime cannot do, are refused with a sentence. */
+ * layer_norm_epsilon, activation_function, bos_token_id, eos_token_id, pad_token_id. Missing fields get
+ * GPT-2's defaults. Fields that contradict each other, are absurd, or ask for what this runtime cannot do,
+ * are refused with a sentence. */
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err);
 int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err);
 

@@ -11,13 +11,21 @@
 enum { TIDE_GPT_LAYERS = 4, TIDE_ADAPT_ALL = 15 };
 extern const char *const tide_gpt_layers[TIDE_GPT_LAYERS];
 
+/* Tokens that mean something to programs that generate text. count 0: nothing is said; -1: there are none. */
+enum { TIDE_GPT_SPECIAL = 8 };
+struct tide_gpt_special {
+    int count;
+    int64_t ids[TIDE_GPT_SPECIAL];
+};
+
 struct tide_gpt_config {
     int64_t vocabulary, positions, channels, heads, blocks, hidden;
     float epsilon;
     /* Adapters (LoRA): the model is frozen, and scale * x A^T B^T is added to linear layers. */
     int64_t adapter_rank; /* 0: none */
     float adapter_scale;
-    unsigned adapters; /* bit i: tide_gpt_layers[i] has adapters, in every block */
+    unsigned adapters;                       /* bit i: tide_gpt_layers[i] has adapters, in every block */
+    struct tide_gpt_special begin, end, pad; /* not used here, but saved again */
 };
 
 /* The model for training: programs, tensors that the caller fills, and results. */

@@ -597,12 +597,33 @@ def test_a_model_from_elsewhere_is_trained_on(train, tmp_path):
     ({"n_head": 7}, "is not a multiple of n_head"),
     ({"n_layer": 10**9}, "n_layer"),
     ({"model_type": "llama"}, "'llama'"),
+    ({"activation_function": "relu"}, "'relu'"),
+    ({"activation_function": 5}, "activation_function"),
+    ({"scale_attn_weights": False}, "scale_attn_weights"),
+    ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+    ({"add_cross_attention": True}, "add_cross_attention"),
+    ({"num_attention_heads": 7}, "is not a multiple of n_head"),
+    ({"eos_token_id": "</s>"}, "'eos_token_id' must be"),
 ])
 def test_a_configuration_that_does_not_match_is_refused_by_name(train, tmp_path, config, words):
     assert train("--steps", 2, "--out", "a").code == 0
     foreign(tmp_path / "a/step-00000002", config=config)
     refused(train("--steps", 5, "--out", "b", "--resume", "a/step-00000002"), words)
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("tokens", [{"bos_token_id": 1, "eos_token_id": 2}, {"eos_token_id": [2, 5, 7], "pad_token_id": None}, {}],
+                         ids=["numbers", "list and null", "none"])
+def test_the_tokens_that_end_a_text_are_kept(train, tmp_path, tokens):
+    """Without them `generate` of transformers would not stop."""
+    assert train("--steps", 2, "--out", "a").code == 0
+    foreign(tmp_path / "a/step-00000002", config=tokens | {"scale_attn_weights": True, "reorder_and_upcast_attn": True})
+    assert train("--steps", 3, "--out", "b", "--resume", "a/step-00000002").code == 0
+    assert train("--steps", 4, "--out", "b", "--resume", "auto").code == 0
+    assert train("--steps", 2, "--out", "c", "--resume", "b", "--adapt", "lora:2").code == 0
+    for saved in ("b/step-00000003", "b/step-00000004", "c/step-00000002"):
+        config = json.loads((tmp_path / saved / "config.json").read_text())
+        assert {key: config[key] for key in config if key.endswith("token_id")} == tokens
 
 
 def test_weights_that_lie_are_refused(train, tmp_path):

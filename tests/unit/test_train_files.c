@@ -145,7 +145,8 @@ static void a_published_configuration_is_understood(void **state)
     const char *text =
         "{\"model_type\": \"gpt2\", \"n_embd\": 1024, \"n_head\": 16, \"n_layer\": 24, \"n_ctx\": 1024, "
         "\"n_positions\": 1024, \"vocab_size\": 50257, \"activation_function\": \"gelu_new\", "
-        "\"layer_norm_epsilon\": 1e-05, \"n_inner\": null, \"resid_pdrop\": 0.1}";
+        "\"layer_norm_epsilon\": 1e-05, \"n_inner\": null, \"resid_pdrop\": 0.1, \"bos_token_id\": 50256, "
+        "\"eos_token_id\": [50256, 198], \"pad_token_id\": null, \"scale_attn_weights\": true}";
     struct tide_gpt_config config;
     struct tide_err err;
     assert_int_equal(tide_config_parse(text, strlen(text), &config, &err), 0);
@@ -159,6 +160,8 @@ static void a_published_configuration_is_understood(void **state)
     assert_int_equal(tide_config_parse(again, strlen(again), &back, &err), 0);
     assert_memory_equal(&back, &config, offsetof(struct tide_gpt_config, epsilon));
     assert_true(back.epsilon == config.epsilon);
+    assert_memory_equal(&back.end, &config.end, sizeof back.end);
+    assert_true(back.begin.ids[0] == 50256 && back.end.count == 2 && back.pad.count == -1);
 }
 
 static void configurations_that_cannot_be_are_refused(void **state)
@@ -178,6 +181,10 @@ static void configurations_that_cannot_be_are_refused(void **state)
         "{\"model_type\": \"llama\"}",
         "{\"tie_word_embeddings\": false}",
         "{\"layer_norm_epsilon\": -1}",
+        "{\"scale_attn_weights\": false}",
+        "{\"scale_attn_by_inverse_layer_idx\": true}",
+        "{\"add_cross_attention\": true}",
+        "{\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}",
         "{\"n_layer\": 1000000}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
