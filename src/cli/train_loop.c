@@ -296,11 +296,13 @@ static int say_stopped(struct loop *l)
     if (!out)
         fprintf(stderr, "tidemark: %s: stopped %s step %lld; nothing was saved, because there is no --out\n",
                 name, when, (long long)step);
-    else if (!unsaved)
+    else if (unsaved)
+        fprintf(stderr, "tidemark: %s: stopped %s step %lld\n", name, when, (long long)step);
+    else
         fprintf(stderr,
                 "tidemark: %s: stopped %s step %lld and saved it\nhint: continue with --resume auto\n", name,
                 when, (long long)step);
-    return 128 + stop_signal;
+    return unsaved ? TIDE_EXIT_TROUBLE : 128 + stop_signal;
 }
 
 /* Reports that a step or an evaluation failed; checkpoints on disk stay as they are. */

@@ -486,6 +486,15 @@ def test_a_limit_on_files_is_a_full_disk(background, tmp_path):
     assert err.count("File too large") == 2 and not (tmp_path / "run").exists()
 
 
+def test_a_signal_whose_checkpoint_cannot_be_saved_is_trouble(background, tmp_path):
+    process = background("--steps", 10**6, "--out", "run",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
+    wait_for(lambda: has(process, "SigCgt", signal.SIGTERM))
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "cannot save step " in err and "SIGTERM: stopped after step " in err and "saved it" not in err, err
+
+
 def test_a_directory_that_cannot_be_is_found_before_the_first_step(train, tmp_path):
     (tmp_path / "file").write_text("mine")
     for out in ("file", "file/run"):
