@@ -23,7 +23,7 @@ static const struct tide_option options[] = {
     {0, "preset", TIDE_OPTION_CHOICE, GRPO(language.preset), "NAME", "tiny|small|medium|large|gpt2", 0, 0,
      "begin with a new model of this size, with weights from the seed (tiny)"},
     {0, "tokenizer", TIDE_OPTION_TEXT, GRPO(tokenizer), "DIR", NULL, 0, 0,
-     "tokenizer of a new model: a tokenizer.json, or a directory with one or with vocab.json and merges.txt"},
+     "tokenizer of a model that has none: a tokenizer.json, or a directory with one or with vocab.json and merges.txt"},
     {0, "adapt", TIDE_OPTION_TEXT, GRPO(language.adapt), "NAME", NULL, 0, 0,
      "lora:RANK or lora:RANK:ALPHA: train adapters on every linear layer, and leave the model as it is"},
     {0, "prompts", TIDE_OPTION_TEXT, GRPO(prompts), "FILE", NULL, 0, 0,

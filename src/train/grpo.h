@@ -32,7 +32,7 @@ struct tide_grpo_options {
     struct tide_grpo_settings settings;
     struct tide_language_options language;
     const char *model;     /* directory of a model to begin with; NULL: new weights */
-    const char *tokenizer; /* for new weights; NULL: none */
+    const char *tokenizer; /* for new weights, and for models that have none; NULL: none */
     const char *prompts;   /* NULL: sums */
     const char *reward;    /* a command; NULL: for sums, 1 for the right answer */
     const char *stop; /* text of the token that ends a completion; NULL: the tokenizer's, or a line's end */

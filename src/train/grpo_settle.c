@@ -55,14 +55,14 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
 {
     const struct tide_grpo_options *o = &g->options;
     struct tide_gpt_config *config = &g->language.config;
+    const char *own = from[0] ? tide_language_vocabulary_in(from, g->language.base) : NULL;
     struct tide_data_source source = {
         .seed = seed, .sequence = SUMS_SEQUENCE, .vocabulary = config->vocabulary};
     if (!o->prompts && tide_data_open(&source, &g->sums, err))
         return -1;
-    if (from[0])
-        return tide_vocabulary_new(tide_language_vocabulary_in(from, g->language.base), config->vocabulary,
-                                   &g->language.vocabulary, err);
-    if (!o->prompts) {
+    if (own && !o->tokenizer)
+        return tide_vocabulary_new(own, config->vocabulary, &g->language.vocabulary, err);
+    if (!own && !o->prompts) {
         config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
         return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
     }
@@ -70,7 +70,7 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
         tide_err_set(err, "a new model has no vocabulary for these prompts");
         return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
     }
-    if (tide_vocabulary_named(o->tokenizer, config->vocabulary, &g->language.vocabulary, err))
+    if (tide_vocabulary_named(o->tokenizer, own, config->vocabulary, &g->language.vocabulary, err))
         return -1;
     if (!config->vocabulary)
         config->vocabulary = tide_tokenizer_size(tide_vocabulary_pairs(g->language.vocabulary));

@@ -162,13 +162,13 @@ int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary
     return 0;
 }
 
-int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocabulary **ret_vocabulary,
-                          struct tide_err *err)
+int tide_vocabulary_named(const char *tokenizer, const char *dir, int64_t size,
+                          struct tide_vocabulary **ret_vocabulary, struct tide_err *err)
 {
     struct tide_vocabulary *v = new_vocabulary(size, err);
     if (!v)
         return -1;
-    if (tide_vocabulary_tokenizer(tokenizer, NULL, size ? size : INT32_MAX, &v->owned, err)) {
+    if (tide_vocabulary_tokenizer(tokenizer, dir, size ? size : INT32_MAX, &v->owned, err)) {
         free(v);
         return -1;
     }
@@ -182,6 +182,24 @@ int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocab
 const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *v)
 {
     return v->tokenizer;
+}
+
+/* Refuses a named tokenizer if the model in dir has another one. One that cannot be read does not count. */
+static int refuse_another(const struct tide_tokenizer *named, const char *dir, int64_t size,
+                          struct tide_err *err)
+{
+    struct tide_vocabulary *own;
+    struct tide_err unread;
+    if (tide_vocabulary_new(dir, size, &own, &unread))
+        return 0;
+    bool fits = own->kind == TIDE_VOCABULARY_NUMBERS ||
+                (own->tokenizer && tide_tokenizer_checksum(own->tokenizer) == tide_tokenizer_checksum(named));
+    tide_vocabulary_free(own);
+    if (fits)
+        return 0;
+    tide_err_set(err, "the model in '%s' was trained with other tokens than --tokenizer names",
+                 TIDE_SHOWN(dir, 256));
+    return tide_err_hint(err, "the model has its own: leave --tokenizer out");
 }
 
 int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
@@ -198,8 +216,12 @@ int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
             err,
             "--tokenizer takes a tokenizer.json, or a directory with one or with vocab.json and merges.txt");
     }
-    if (status)
+    if (!status && named && dir)
+        status = refuse_another(found, dir, size, err);
+    if (status) {
+        tide_tokenizer_free(found);
         return -1;
+    }
     if (v) {
         found = v->owned;
         v->owned = NULL;

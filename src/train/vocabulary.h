@@ -34,15 +34,16 @@ int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
 
 /* For a model with `size` tokens (0: as many as the tokenizer has), from a file or a directory, as
- * --tokenizer takes it. */
-int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocabulary **ret_vocabulary,
-                          struct tide_err *err);
+ * --tokenizer takes it. dir: the model's directory; NULL: it is new. */
+int tide_vocabulary_named(const char *tokenizer, const char *dir, int64_t size,
+                          struct tide_vocabulary **ret_vocabulary, struct tide_err *err);
 
 /* Returns its tokenizer, borrowed; NULL: there is none. */
 const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *vocabulary);
 
 /* Finds the tokenizer that a run reads text with: the named one (NULL: none was), or that of the model in dir
- * (NULL: no model). Caller frees; *ret_tokenizer is NULL if there is none. */
+ * (NULL: no model). If both are there, they must be the same. Caller frees; *ret_tokenizer is NULL if there
+ * is none. */
 int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
                               struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
 

@@ -170,10 +170,26 @@ def test_adapters_without_a_tokenizer_have_that_of_their_model(tidemark, model, 
 def test_a_run_goes_on_with_its_own_tokenizer_alone(tidemark, tokenizer, model, tmp_path):
     before = contents(tmp_path / "first/step-00000002", "model.safetensors", "state.json")
     again = ("train", "lm", "--data", "corpus.txt", "--resume", "auto", "--out", "first", "--steps", 4, "--threads", 1)
-    refused(tidemark(*again, "--tokenizer", tokenizer("digits", "other")), "another tokenizer")
+    refused(tidemark(*again, "--tokenizer", tokenizer("digits", "other")), "other tokens than --tokenizer names", "leave --tokenizer out")
     (tmp_path / "first/step-00000002/tokenizer.json").write_text("{}")
     refused(tidemark(*again), "tokenizer.json has 2 bytes and was written with")
     assert contents(tmp_path / "first/step-00000002", "model.safetensors", "state.json") == before
+
+
+def test_a_model_is_not_trained_on_in_the_tokens_of_another(tidemark, tokenizer, model, tmp_path):
+    """One that has a tokenizer keeps it; one that has none takes what is named."""
+    on = (*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on")
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "x"}\n')
+    reward = ("train", "grpo", "--model", "model", "--prompts", "prompts.jsonl", "--reward", "cat", "--new-tokens", 4, "--dry-run")
+    for command in (on, reward):
+        refused(tidemark(*command, "--tokenizer", tokenizer("digits", "other")), "other tokens than --tokenizer names", "leave --tokenizer out")
+        assert tidemark(*command, "--tokenizer", model).code == 0
+    assert (tmp_path / "on/step-00000002/tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    shutil.rmtree(tmp_path / "on")
+    (model / "tokenizer.json").unlink()
+    for command in (on, reward):
+        done = tidemark(*command, "--tokenizer", "tokenizer")
+        assert done.code == 0 and " tokens of tokenizer.json;" in done.out.splitlines()[0], done.err
 
 
 def test_sums_are_not_for_a_model_with_a_tokenizer(tidemark, model):
