@@ -366,24 +366,6 @@ static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t size
     return take_added(t, added, vocabulary, err);
 }
 
-static int read_whole(struct tide_tokenizer *t, int64_t size, struct tide_err *err)
-{
-    json_t *root =
-        tide_json_parse(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
-    if (!root)
-        return -1;
-    t->source = tide_tokenizer_names[WHOLE];
-    int status = take_normalizer(t, json_object_get(root, "normalizer"), err) ||
-                         take_model(t, root, size, err) ||
-                         take_cutters(t, json_object_get(root, "pre_tokenizer"), err)
-                     ? -1
-                     : 0;
-    json_decref(root);
-    return status;
-}
-
-/* ---- vocab.json and merges.txt */
-
 /* Reads another file of the directory as an object, empty if there is none. NULL with a sentence. */
 static json_t *read_beside(const struct tide_tokenizer *t, int number, struct tide_err *err)
 {
@@ -395,6 +377,65 @@ static json_t *read_beside(const struct tide_tokenizer *t, int number, struct ti
         tide_err_set(err, "out of memory for the tokenizer");
     return none;
 }
+
+/* Refuses added tokens of tokenizer_config.json that tokenizer.json lacks: `transformers` would add them. */
+static int check_added(json_t *decoder, const json_t *added, struct tide_err *err)
+{
+    const char *key;
+    json_t *token, *one, *numbers = json_object();
+    size_t i;
+    int status = numbers ? 0 : tide_err_set(err, "out of memory for the tokenizer");
+    json_array_foreach(added, i, one)
+    {
+        const char *text = json_string_value(json_object_get(one, "content"));
+        if (!status && json_object_set(numbers, text, json_object_get(one, "id")))
+            status = tide_err_set(err, "out of memory for the tokenizer");
+    }
+    json_object_foreach(decoder, key, token)
+    {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        const json_t *number = text ? json_object_get(numbers, text) : NULL;
+        if (!status && (!number || json_integer_value(number) != strtoll(key, NULL, 10)))
+            status = tide_err_set(
+                err,
+                "tokenizer_config.json adds the token '%s' with the number %s, which tokenizer.json does not have",
+                TIDE_SHOWN(text ? text : "", 64), TIDE_SHOWN(key, 32));
+    }
+    json_decref(numbers);
+    return status;
+}
+
+/* Refuses settings of tokenizer_config.json that change tokens. whole: the tokenizer.json; NULL: none. */
+static int check_config(const struct tide_tokenizer *t, const json_t *whole, struct tide_err *err)
+{
+    json_t *config = read_beside(t, CONFIG, err);
+    int status = config ? 0 : -1;
+    if (config && is_set(config, "add_prefix_space"))
+        status = tide_err_set(err, "tokenizer_config.json asks for add_prefix_space, which is not supported");
+    else if (config && whole)
+        status = check_added(json_object_get(config, "added_tokens_decoder"),
+                             json_object_get(whole, "added_tokens"), err);
+    json_decref(config);
+    return status;
+}
+
+static int read_whole(struct tide_tokenizer *t, int64_t size, struct tide_err *err)
+{
+    json_t *root =
+        tide_json_parse(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
+    if (!root)
+        return -1;
+    t->source = tide_tokenizer_names[WHOLE];
+    int status =
+        take_normalizer(t, json_object_get(root, "normalizer"), err) || take_model(t, root, size, err) ||
+                take_cutters(t, json_object_get(root, "pre_tokenizer"), err) || check_config(t, root, err)
+            ? -1
+            : 0;
+    json_decref(root);
+    return status;
+}
+
+/* ---- vocab.json and merges.txt */
 
 static int name_added(json_t *named, const char *text, json_t *id)
 {
@@ -484,7 +525,8 @@ static int read_pair(struct tide_tokenizer *t, int64_t model_size, struct tide_e
         status = tide_err_set(err, "out of memory for the tokenizer");
     else if (begin_vocabulary(t, vocabulary, added, false, model_size, err) ||
              read_merges(t, t->files[MERGES].bytes, t->files[MERGES].len, err) ||
-             take_added(t, added, vocabulary, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err))
+             take_added(t, added, vocabulary, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err) ||
+             check_config(t, NULL, err))
         status = -1;
     json_decref(added);
     json_decref(named);

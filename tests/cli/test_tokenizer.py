@@ -215,6 +215,16 @@ def change(folder, edit):
     (folder / "tokenizer.json").write_text(json.dumps(tree))
 
 
+def configure(folder, **settings):
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def as_pair(folder, **settings):
+    write_pair(folder, json.loads((folder / "tokenizer.json").read_text()))
+    (folder / "tokenizer.json").unlink()
+    configure(folder, **json.loads((folder / "tokenizer_config.json").read_text()), **settings)
+
+
 @pytest.mark.parametrize("spoil,words", [
     (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer.json is not valid JSON"),
     (lambda f: (f / "tokenizer.json").write_text(""), "tokenizer.json is not valid JSON"),
@@ -226,15 +236,30 @@ def change(folder, edit):
                                                             "pattern": {"Regex": r"(?<=x)y|\b"}})), "'(?<'"),
     (lambda f: change(f, lambda t: t["model"]["vocab"].update(more=100000)), "it belongs to another model"),
     (lambda f: change(f, lambda t: t["added_tokens"].append({"id": 5000, "content": "<more>"})), "it belongs to another model"),
+    (lambda f: configure(f, add_prefix_space=True), "tokenizer_config.json asks for add_prefix_space"),
+    (lambda f: as_pair(f, add_prefix_space=True), "tokenizer_config.json asks for add_prefix_space"),
+    (lambda f: configure(f, added_tokens_decoder={"5": {"content": "<x>"}}), "the token '<x>' with the number 5, which tokenizer.json does not have"),
+    (lambda f: configure(f, added_tokens_decoder={"5": {"content": END}}), f"the token '{END}' with the number 5, which tokenizer.json does not have"),
+    (lambda f: (f / "tokenizer_config.json").write_text("{"), "tokenizer_config.json is not valid JSON"),
     (lambda f: ((f / "tokenizer.json").unlink(), (f / "tokenizer.model").write_bytes(b"x")), "'tokenizer.model'"),
     (lambda f: ((f / "tokenizer.json").unlink(), (f / "vocab.json").write_text("{}")), "there is a vocab.json but no merges.txt"),
 ], ids=["cut", "empty", "WordPiece", "Unigram", "normalizer", "pre-tokenizer", "pattern", "token beyond the model",
-        "added token beyond the model", "SentencePiece", "half a pair"])
+        "added token beyond the model", "space before", "space before, two files", "token of the configuration alone", "token with two numbers",
+        "cut configuration", "SentencePiece", "half a pair"])
 def test_a_tokenizer_that_does_not_fit_is_refused(tidemark, model, tmp_path, spoil, words):
     spoil(model)
     refused(tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on"), words)
     refused(tidemark("sample", "model", "--prompt", "x"), words)
     assert not (tmp_path / "on").exists()
+
+
+def test_a_configuration_that_agrees_with_the_tokenizer_is_carried(tidemark, model, tmp_path):
+    tree = json.loads((model / "tokenizer.json").read_text())
+    added = {str(token["id"]): {key: token[key] for key in token if key != "id"} for token in tree["added_tokens"]}
+    configure(model, add_prefix_space=False, added_tokens_decoder=added, eos_token=END)
+    done = tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on")
+    assert done.code == 0, done.err
+    assert (tmp_path / "on/step-00000002/tokenizer_config.json").read_bytes() == (model / "tokenizer_config.json").read_bytes()
 
 
 def test_a_tokenizer_that_is_not_there_is_said(tidemark, corpus, tmp_path):
