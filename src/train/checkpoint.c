@@ -158,6 +158,21 @@ static int take_parts(const json_t *root, struct tide_checkpoint_part *ret_parts
     return 0;
 }
 
+/* The last field, "crc32", is the checksum of everything before its comma. Older programs wrote none: there
+ * "files" is last, and its objects are closed after the last comma. */
+static int verify_state(const char *text, size_t len, const json_t *root, struct tide_err *err)
+{
+    const char *comma = memrchr(text, ',', len);
+    const char *brace = comma ? memchr(comma, '}', len - (size_t)(comma - text)) : NULL;
+    const json_t *sum = json_object_get(root, "crc32");
+    if (!sum && (!brace || memchr(brace + 1, '}', len - (size_t)(brace + 1 - text))))
+        return 0;
+    if (comma && json_is_integer(sum) &&
+        json_integer_value(sum) == tide_durable_checksum(0, text, (size_t)(comma - text)))
+        return 0;
+    return tide_err_set(err, "state.json is not what was written: its checksum differs");
+}
+
 int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_state *state,
                           struct tide_checkpoint_part *ret_parts, struct tide_err *err)
 {
@@ -169,7 +184,10 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_s
     else if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
         status = tide_err_set(err, "state.json does not have the format " TIDE_CHECKPOINT_FORMAT);
     else
-        status = take_state(root, state, err) || take_parts(root, ret_parts, err) ? -1 : 0;
+        status = verify_state(text, len, root, err) || take_state(root, state, err) ||
+                         take_parts(root, ret_parts, err)
+                     ? -1
+                     : 0;
     json_decref(root);
     return status;
 }

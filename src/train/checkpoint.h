@@ -4,10 +4,10 @@
  *
  * A checkpoint is written into a directory of another name (.step-NNNNNNNN.partial) and renamed when it is
  * complete and on disk. So a kill at any moment leaves the old ones, or also the new one; the next save
- * removes what a kill left. state.json holds the settings of the run, and the length and checksum of every
- * other file. Weights have Hugging Face's names with the prefix "transformer." and load in `transformers`;
- * files from there load here (with or without the prefix, F32, F16 or BF16; mask buffers and a tied head are
- * skipped).
+ * removes what a kill left. state.json holds the settings of the run, the length and checksum of every other
+ * file, and a checksum of its own. Weights have Hugging Face's names with the prefix "transformer." and load
+ * in `transformers`; files from there load here (with or without the prefix, F32, F16 or BF16; mask buffers
+ * and a tied head are skipped).
  *
  * For a model with adapters, the adapters are saved instead of the model: adapter_config.json and
  * adapter_model.safetensors, in PEFT's format.

@@ -186,10 +186,10 @@ static void read_data(void *context, const struct tide_safetensor_source *source
     tide_machine_read(s->machine, source->place + at, to, bytes);
 }
 
-static void write_state(const struct saving *s, FILE *out)
+static void write_state(const struct saving *s, struct tide_durable *file)
 {
     struct tide_json json;
-    tide_json_init(&json, out, false);
+    tide_json_init(&json, file->out, false);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "format", TIDE_CHECKPOINT_FORMAT);
     tide_json_text(&json, "task", s->state->task);
@@ -206,6 +206,8 @@ static void write_state(const struct saving *s, FILE *out)
         tide_json_end(&json);
     }
     tide_json_end(&json);
+    tide_durable_put(file, "", 0); /* flushes, so that the checksum covers all text so far */
+    tide_json_integer(&json, "crc32", file->checksum);
     tide_json_end(&json);
 }
 
@@ -235,7 +237,7 @@ static void write_part(struct saving *s, enum tide_checkpoint_file part, struct 
         tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), tensor_at, read_data, s);
         break;
     case TIDE_CHECKPOINT_STATE:
-        write_state(s, file->out);
+        write_state(s, file);
         break;
     default:
         s->write(s->context, tide_checkpoint_names[part], file);

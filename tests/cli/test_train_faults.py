@@ -62,7 +62,9 @@ def contents(checkpoint):
 
 def is_whole(checkpoint):
     """Whether every file is as state.json says, by other code than the program's."""
-    files = json.loads((checkpoint / "state.json").read_text())["files"]
+    text = (checkpoint / "state.json").read_bytes()
+    files = json.loads(text)["files"]
+    assert json.loads(text)["crc32"] == zlib.crc32(text[:text.rindex(b",")])
     return all((checkpoint / name).stat().st_size == part["bytes"] and zlib.crc32((checkpoint / name).read_bytes()) == part["crc32"]
                for name, part in files.items())
 
@@ -559,6 +561,24 @@ def test_a_damaged_checkpoint_is_passed_over_and_told(train, tmp_path, how):
     assert "step-00000020" in result.err and result.err.count("tidemark: ") == 1
     assert train("--steps", 30, "--out", "unbroken").code == 0
     assert contents(tmp_path / "run/step-00000030") == contents(tmp_path / "unbroken/step-00000030")
+
+
+def test_a_bit_of_the_state_that_changes_does_not_go_unseen(train, tmp_path):
+    """Each digit of numbers and each letter of names by one bit: what is taken means what was written."""
+    assert train("--steps", 5, "--out", "run").code == 0
+    path = tmp_path / "run/step-00000005/state.json"
+    good = path.read_bytes()
+    document = json.loads(good)
+    assert document["crc32"] == zlib.crc32(good[:good.rindex(b",")])
+    for at in range(0, len(good), 11):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+        result = train("--steps", 9, "--out", "run", "--resume", "auto", "--dry-run")
+        assert result.code == 2 or json.loads(path.read_bytes()) == document, (at, good[at - 20:at + 20])
+    for old, new in ((b'"step": 5', b'"step": 1'), (b'"rate": "0.00', b'"rate": "0.01'), (b'"crc32": ', b'"crc33": ')):
+        path.write_bytes(new.join(good.rsplit(old, 1)))
+        refused(train("--steps", 9, "--out", "run", "--resume", "auto"), "run/step-00000005: state.json is not what was written")
+    path.write_text(json.dumps({key: document[key] for key in document if key != "crc32"}, indent=2))  # as older programs wrote it
+    assert train("--steps", 9, "--out", "run", "--resume", "auto").code == 0
 
 
 def test_a_run_of_which_nothing_is_whole_is_refused(train, tmp_path):
