@@ -26,10 +26,14 @@ static int set(struct tide_gpt_config *config, double rank, double alpha, struct
 int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct tide_err *err)
 {
     char shown[64], *end = NULL;
-    double rank = !strncmp(text, "lora:", 5) ? strtod(text + 5, &end) : 0, alpha = rank;
-    if (end && end != text + 5 && *end == ':')
-        alpha = strtod(end + 1, &end);
-    if (!end || *end || end == text + 5) {
+    const char *numbers = !strncmp(text, "lora:", 5) ? text + 5 : "", *last = numbers;
+    double rank = strtod(numbers, &end), alpha = rank;
+    if (end != numbers && *end == ':') {
+        last = end + 1;
+        alpha = strtod(last, &end);
+    }
+    /* strtod also takes white space, infinities and hexadecimal digits. */
+    if (*end || end == last || numbers[strspn(numbers, "0123456789.eE+-:")]) {
         tide_err_set(err, "'%s' does not name adapters",
                      tide_text_escape(text, strlen(text), shown, sizeof shown));
         return tide_err_hint(err, "--adapt lora:16, or with an alpha: --adapt lora:16:32");

@@ -61,9 +61,10 @@ static int settle_shape(struct tide_language *l, const struct tide_language_opti
                   : tide_config_preset(o->preset ? o->preset : "tiny", &asked, err))
         return -1;
     if (l->from[0]) {
-        asked.vocabulary = l->config.vocabulary; /* for a preset the data set it */
-        asked.epsilon = l->config.epsilon;
-        if (memcmp(&asked, &l->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
+        if (o->preset)
+            asked.vocabulary = l->config.vocabulary; /* for a preset the data set it */
+        if (memcmp(&asked, &l->config, offsetof(struct tide_gpt_config, epsilon)) != 0 ||
+            asked.epsilon != l->config.epsilon)
             return tide_err_set(err, "--%s names a different model from the one of the resumed run",
                                 o->preset ? "preset" : "config");
         return 0;

@@ -61,10 +61,17 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
         return tide_err_hint(err, "name it: --out DIR --resume auto");
     }
     int here = o->out ? tide_checkpoint_find(o->out, t->resumed, sizeof t->resumed, err) : 1;
+    bool is_model = !here && !strcmp(t->resumed, o->out);
     int there =
         o->resume && !automatic ? tide_checkpoint_find(o->resume, t->resumed, sizeof t->resumed, err) : here;
     if (here < 0 || there < 0)
         return -1;
+    if (is_model) {
+        tide_err_set(err, "'%s' is a model or a checkpoint, not the directory of a run",
+                     TIDE_SHOWN(o->out, 256));
+        return tide_err_hint(err, "begin with it in another directory: --resume %s --out DIR",
+                             TIDE_SHOWN(o->out, 256));
+    }
     if (!here && (!o->resume || !is_in(t->resumed, o->out))) {
         tide_err_set(err, "'%s' already holds a run", TIDE_SHOWN(o->out, 256));
         return tide_err_hint(err, "continue it with --resume auto, or name another directory");

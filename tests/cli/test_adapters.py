@@ -89,6 +89,8 @@ def test_the_model_stays_and_the_loss_falls(train, base, tidemark, tmp_path):
 
 def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     refused(train("--adapt", "lora", "--steps", 1), "'lora' does not name adapters", "lora:16")
+    for text in ("lora:0x10", "lora:4:0x8", "lora: 4", "lora:inf", "lora:4:", "lora:4:8:1", "lora:4-5:8", "lora::8"):
+        refused(train("--adapt", text, "--steps", 1), f"'{text}' does not name adapters", "lora:16")
     refused(train("--adapt", "lora:0", "--steps", 1), "the rank of adapters")
     refused(train("--adapt", "lora:2:-1", "--steps", 1), "the alpha of adapters")
     refused(train("--weights", "int8", "--steps", 1), "int8 cannot be trained", "--adapt")

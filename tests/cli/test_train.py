@@ -370,9 +370,13 @@ def test_what_cannot_be_is_refused_in_one_sentence(train, tmp_path, args, words)
 def test_another_model_or_another_text_does_not_go_on_with_a_run(train, text, tmp_path):
     assert train("--steps", 1, "--out", "run").code == 0
     (tmp_path / "other.txt").write_text("0123456789" * 200)
-    for args in (("--data", "other.txt"), ("--data", text, "--preset", "small")):
-        result = train(*args, "--steps", 2, "--out", "run", "--resume", "auto")
+    config = json.loads((tmp_path / "run/step-00000001/config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"layer_norm_epsilon": 1e-3}))
+    (tmp_path / "more.json").write_text(json.dumps(config | {"vocab_size": 500}))
+    for args in (("--data", "other.txt"), ("--preset", "small"), ("--config", "config.json"), ("--config", "more.json")):
+        result = train("--data", text, *args, "--steps", 2, "--out", "run", "--resume", "auto")
         assert result.code == 2 and result.err.startswith("tidemark: "), result.err
+    assert train("--config", "run/step-00000001/config.json", "--steps", 2, "--out", "run", "--resume", "auto").code == 0
 
 
 def test_what_to_train_must_be_said(tidemark):

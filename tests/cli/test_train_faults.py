@@ -237,6 +237,16 @@ def test_a_run_is_not_written_over_by_another(train, tmp_path):
     assert contents(tmp_path / "run/step-00000020") == before
 
 
+@pytest.mark.parametrize("more", [(), ("--resume", "auto"), ("--resume", "model")], ids=["new", "auto", "itself"])
+def test_checkpoints_are_not_saved_beside_a_model(train, tmp_path, more):
+    assert train("--steps", 2, "--out", "a").code == 0
+    foreign(tmp_path / "a/step-00000002")
+    shutil.move(tmp_path / "a/step-00000002", tmp_path / "model")
+    before = contents(tmp_path / "model")
+    refused(train("--steps", 3, "--out", "model", *more), "'model' is a model or a checkpoint, not the directory of a run", "--resume model --out DIR")
+    assert contents(tmp_path / "model") == before
+
+
 @pytest.mark.parametrize("more", [(), ("--resume", "auto")], ids=["new", "auto"])
 def test_only_one_process_trains_into_a_directory(train, background, tidemark, tmp_path, more):
     assert train("--steps", 5, "--out", "run").code == 0
