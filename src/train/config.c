@@ -113,7 +113,7 @@ static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct 
 {
     struct tide_gpt2_config c;
     struct tide_gpt_special begin, end, pad;
-    int status = !root || tide_gpt2_config_take(root, &c, err) || refuse_others(root, &c, err) ||
+    int status = tide_gpt2_config_take(root, &c, err) || refuse_others(root, &c, err) ||
                          take_special(root, "bos_token_id", &begin, err) ||
                          take_special(root, "eos_token_id", &end, err) ||
                          take_special(root, "pad_token_id", &pad, err)
@@ -136,11 +136,6 @@ static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct 
         return -1;
     *ret_config = config;
     return 0;
-}
-
-int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err)
-{
-    return take_config(tide_json_parse(text, len, TIDE_CONFIG_WHAT, err), ret_config, err);
 }
 
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err)

@@ -21,7 +21,6 @@ int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, str
  * GPT-2's defaults. Fields that contradict each other, are absurd, or ask for what this runtime cannot do,
  * are refused with a sentence. */
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err);
-int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err);
 
 /* Writes the same terms, so that `transformers` loads what was trained here. */
 void tide_config_write(const struct tide_gpt_config *config, FILE *out);

@@ -182,11 +182,6 @@ int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rew
     return 0;
 }
 
-size_t tide_rewarder_bytes(const struct tide_rewarder *p)
-{
-    return sizeof *p + p->answer_room;
-}
-
 /* ---- its end */
 
 /* True if it has ended. It is not reaped yet, so that its group number cannot be reused. */

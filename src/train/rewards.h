@@ -18,8 +18,8 @@
  * calls tide_rewards_abandon() first; if the program is killed, a guard in the group, a shell, kills the
  * group.
  *
- * tide_rewarder_command -> _check and _ask -> _free. All memory, tide_rewarder_bytes(), is allocated when it
- * is made. Not thread-safe. After an error it refuses all requests.
+ * tide_rewarder_command -> _check and _ask -> _free. All memory is allocated when it is made. Not
+ * thread-safe. After an error it refuses all requests.
  */
 #ifndef TIDE_REWARDS_H
 #define TIDE_REWARDS_H
@@ -56,8 +56,6 @@ void tide_rewarder_free(struct tide_rewarder *rewarder);
 
 /* Kills the command that was started last, if it runs, with its group. Safe in a signal handler. */
 void tide_rewards_abandon(void);
-
-size_t tide_rewarder_bytes(const struct tide_rewarder *rewarder);
 
 /* Returns -1 with a sentence if it has died or written something unasked. Does not wait. */
 int tide_rewarder_check(struct tide_rewarder *rewarder, struct tide_err *err);

@@ -54,11 +54,6 @@ static struct parts parts_of(const struct tide_gpt_decoder *decoder, int64_t seq
     return p;
 }
 
-size_t tide_rollout_bytes(const struct tide_gpt_decoder *decoder, int64_t sequences, int64_t new_tokens)
-{
-    return parts_of(decoder, sequences, new_tokens).all;
-}
-
 int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
                      struct tide_machine *machine, int64_t sequences, int64_t new_tokens,
                      struct tide_rollout **ret_rollout, struct tide_err *err)

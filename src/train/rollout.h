@@ -42,9 +42,6 @@ struct tide_completion {
 
 struct tide_rollout;
 
-/* What _new allocates, all at once. */
-size_t tide_rollout_bytes(const struct tide_gpt_decoder *decoder, int64_t sequences, int64_t new_tokens);
-
 /* For at most that many sequences, and new tokens of each. decoder: in the graph of the machine, which must
  * outlive it. Caller frees. */
 int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,

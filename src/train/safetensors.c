@@ -169,10 +169,6 @@ static int parse_header(struct tide_safetensors *file, const char *text, size_t 
 /* Reads bytes of the file; a file that became shorter is an error like any other. */
 static int fetch(const struct tide_safetensors *file, size_t at, void *to, size_t count, struct tide_err *err)
 {
-    if (file->bytes) {
-        memcpy(to, file->bytes + at, count);
-        return 0;
-    }
     ssize_t got = tide_read_at(file->fd, to, count, at);
     if (got == (ssize_t)count)
         return 0;
@@ -193,13 +189,6 @@ static int read_header(struct tide_safetensors *file, struct tide_err *err)
     int status = fetch(file, sizeof length, text, header, err) || parse_header(file, text, header, err);
     free(text);
     return status ? -1 : 0;
-}
-
-int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
-                           struct tide_err *err)
-{
-    *file = (struct tide_safetensors){.fd = -1, .bytes = bytes, .size = count};
-    return read_header(file, err);
 }
 
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err)

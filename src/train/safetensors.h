@@ -26,8 +26,7 @@ struct tide_safetensor {
 };
 
 struct tide_safetensors {
-    int fd;                          /* -1: from memory, or from several files */
-    const char *bytes;               /* NULL: from a file */
+    int fd;                          /* -1: from several files */
     struct tide_safetensors *shards; /* the files if there are several (shards.h); else NULL */
     size_t shard_count;
     size_t size; /* of all of it */
@@ -37,10 +36,6 @@ struct tide_safetensors {
 
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err);
 void tide_safetensors_close(struct tide_safetensors *file);
-
-/* The same from memory, which must stay valid; for tests and fuzzing. */
-int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
-                           struct tide_err *err);
 
 /* Returns NULL if there is none. Borrowed. The tensors are sorted by name. */
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name);

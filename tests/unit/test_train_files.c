@@ -68,8 +68,10 @@ static int parse(const char *header, size_t data, struct tide_safetensors *file,
     bytes[0] = (char)(len & 255);
     bytes[1] = (char)(len >> 8);
     memcpy(bytes + 8, header, len);
-    int status = tide_safetensors_parse(file, bytes, 8 + len + data, err);
-    free(file->tensors);
+    write_file(bytes, 8 + len + data);
+    int status = tide_safetensors_open(file, path, err);
+    if (!status)
+        tide_safetensors_close(file);
     return status;
 }
 
@@ -85,10 +87,11 @@ static void halves_are_widened(void **state)
     bytes[0] = (char)strlen(header);
     memcpy(bytes + 8, header, strlen(header));
     memcpy(bytes + 8 + strlen(header), halves, sizeof halves);
-    assert_int_equal(tide_safetensors_parse(&file, bytes, 8 + strlen(header) + 8, &err), 0);
+    write_file(bytes, 8 + strlen(header) + 8);
+    assert_int_equal(tide_safetensors_open(&file, path, &err), 0);
     assert_int_equal(tide_safetensors_read(&file, &file.tensors[0], back, &err), 0);
     assert_true(back[0] == 1 && back[1] == -2 && back[2] == 0x1p-24F && isinf(back[3]));
-    free(file.tensors);
+    tide_safetensors_close(&file);
 }
 
 static void files_that_lie_are_refused(void **state)
@@ -133,8 +136,10 @@ static void a_header_longer_than_the_file_is_refused(void **state)
     static const char bytes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, '{', '}'};
     struct tide_safetensors file;
     struct tide_err err;
-    assert_int_equal(tide_safetensors_parse(&file, bytes, sizeof bytes, &err), -1);
-    assert_int_equal(tide_safetensors_parse(&file, bytes, 3, &err), -1);
+    write_file(bytes, sizeof bytes);
+    assert_int_equal(tide_safetensors_open(&file, path, &err), -1);
+    write_file(bytes, 3);
+    assert_int_equal(tide_safetensors_open(&file, path, &err), -1);
 }
 
 /* ---- configurations */
@@ -149,7 +154,8 @@ static void a_published_configuration_is_understood(void **state)
         "\"eos_token_id\": [50256, 198], \"pad_token_id\": null, \"scale_attn_weights\": true}";
     struct tide_gpt_config config;
     struct tide_err err;
-    assert_int_equal(tide_config_parse(text, strlen(text), &config, &err), 0);
+    write_file(text, strlen(text));
+    assert_int_equal(tide_config_read(path, &config, &err), 0);
     assert_int_equal(config.hidden, 4096);
     assert_int_equal(config.blocks, 24);
     char again[2048] = "";
@@ -157,7 +163,8 @@ static void a_published_configuration_is_understood(void **state)
     tide_config_write(&config, out);
     fclose(out);
     struct tide_gpt_config back;
-    assert_int_equal(tide_config_parse(again, strlen(again), &back, &err), 0);
+    write_file(again, strlen(again));
+    assert_int_equal(tide_config_read(path, &back, &err), 0);
     assert_memory_equal(&back, &config, offsetof(struct tide_gpt_config, epsilon));
     assert_true(back.epsilon == config.epsilon);
     assert_memory_equal(&back.end, &config.end, sizeof back.end);
@@ -190,7 +197,8 @@ static void configurations_that_cannot_be_are_refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct tide_gpt_config config;
         struct tide_err err = {0};
-        if (!tide_config_parse(texts[i], strlen(texts[i]), &config, &err))
+        write_file(texts[i], strlen(texts[i]));
+        if (!tide_config_read(path, &config, &err))
             fail_msg("taken: %s", texts[i]);
         assert_true(err.text[0]);
     }
@@ -414,11 +422,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read_back, make_path, remove_path),
-        cmocka_unit_test(halves_are_widened),
-        cmocka_unit_test(files_that_lie_are_refused),
-        cmocka_unit_test(a_header_longer_than_the_file_is_refused),
-        cmocka_unit_test(a_published_configuration_is_understood),
-        cmocka_unit_test(configurations_that_cannot_be_are_refused),
+        cmocka_unit_test_setup_teardown(halves_are_widened, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(files_that_lie_are_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(a_header_longer_than_the_file_is_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(a_published_configuration_is_understood, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(configurations_that_cannot_be_are_refused, make_path, remove_path),
         cmocka_unit_test(presets_are_there_and_others_are_not),
         cmocka_unit_test(a_batch_is_a_function_of_its_number),
         cmocka_unit_test(sums_are_right_and_held_out_ones_are_never_trained_on),
