@@ -17,12 +17,14 @@ enum {
 static const double among_the_largest = 0.5; /* of the largest: the kernel kills large processes */
 static const double at_the_limit = 0.8;      /* of the limit, at some look: the last pages come fast */
 
+/* Returns NAN if it has no samples. */
 static double last_bytes(const struct tide_history_process *p)
 {
     return p->point_count ? (double)p->points[p->point_count - 1].private_bytes : NAN;
 }
 
-/* Returns the largest process that ended between the two times, the root only if root_too; NULL: none did. */
+/* Returns the largest process that ended between the two times, the root only if root_too; NULL: none did.
+ * One without samples counts as the smallest. */
 static const struct tide_history_process *largest_ended(const struct tide_history *h, int64_t from_ns,
                                                         int64_t to_ns, bool root_too)
 {
@@ -31,7 +33,7 @@ static const struct tide_history_process *largest_ended(const struct tide_histor
         const struct tide_history_process *p = &h->processes[i];
         int64_t ended_ns = p->row.ended_ns;
         if (ended_ns != TIDE_UNKNOWN && ended_ns >= from_ns && ended_ns <= to_ns &&
-            (!largest || !(last_bytes(p) <= last_bytes(largest))))
+            (!largest || isnan(last_bytes(largest)) || last_bytes(p) > last_bytes(largest)))
             largest = p;
     }
     return largest;

@@ -68,6 +68,17 @@ def test_a_worker_that_was_killed_is_named_and_the_job_goes_on(tidemark, tmp_pat
     assert "with 200 MiB, at step 39" in line or "with 200 MiB, at step 40" in line
 
 
+def test_processes_that_ended_unsampled_do_not_hide_the_one_that_was_killed(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE)
+    with sqlite3.connect(path) as db:
+        for pid, name in ((4800, "sh"), (4801, "small")):
+            db.execute("insert into process(id, pid, parent, start_ticks, name, command, role, began_ns, ended_ns) "
+                       "values (?, ?, 1, 1, ?, '', ?, 59000000000, 60100000000)", (pid, pid, name, name))
+        db.execute("insert into sample(tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes, threads) "
+                   "values (239, 4801, 4096, 0, 0, 0, 0, 1)")
+    assert first_line(tidemark, path).startswith("tidemark: KILLED by the OOM killer: train.py[4711] with 89.0 MiB")
+
+
 def test_a_kill_of_somebody_else_in_the_group_is_no_death(tidemark, tmp_path):
     """Nobody of the run ended when the kernel killed."""
     path = leaking(tmp_path, 0, None)
