@@ -302,14 +302,14 @@ double tide_fit_correlation(const struct tide_fit *fit, const double *x, const d
 
 double tide_t_quantile95(double df)
 {
-    /* Cornish-Fisher about the normal quantile; exact enough from df = 3, tabled below. */
-    if (df < 1.5)
-        return 12.706;
-    if (df < 2.5)
-        return 4.303;
-    double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
-    return z + (z3 + z) / (4 * df) + (5 * z5 + 16 * z3 + 3 * z) / (96 * df * df) +
-           (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * df * df * df);
+    static const double few[] = {12.7062, 4.3027, 3.1824}; /* for df = 1, 2, 3, where the series is too low */
+    if (df < 3.5)
+        return few[df < 1.5 ? 0 : df < 2.5 ? 1 : 2];
+    /* Cornish-Fisher about the normal quantile. */
+    double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, z9 = z7 * z * z, df2 = df * df;
+    return z + (z3 + z) / (4 * df) + (5 * z5 + 16 * z3 + 3 * z) / (96 * df2) +
+           (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * df2 * df) +
+           (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * z) / (92160 * df2 * df2);
 }
 
 double tide_normal_tail(double z)

@@ -58,7 +58,8 @@ double tide_fit_value(const struct tide_fit *fit, double x);
 /* How many numbers were fitted. */
 int tide_fit_parameters(enum tide_model model);
 
-/* Two-sided 95 % quantile of Student's t, by a series good to 1 % from df = 3, and upper tail of a normal. */
+/* Two-sided 95 % quantile of Student's t, to within 0.1 % (df rounded to a whole number below 3.5), and upper
+ * tail of a normal. */
 double tide_t_quantile95(double df);
 double tide_normal_tail(double z);
 
