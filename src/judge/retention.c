@@ -4,19 +4,15 @@
 
 #include <math.h>
 
-/* Quantile of the live bytes at the points between two x; NAN if there are none. */
+/* Quantile of the live bytes at the points between two x; NAN if there are none. work has room for all. */
 static double quantile(const struct tide_judge_input *live, double from, double to, double share,
-                       struct tide_arena *scratch)
+                       double *work)
 {
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double *found = tide_arena_take(scratch, live->count, sizeof *found);
     size_t n = 0;
-    for (size_t i = 0; found && i < live->count; i++)
+    for (size_t i = 0; i < live->count; i++)
         if (live->x[i] >= from && live->x[i] <= to)
-            found[n++] = live->bytes[i];
-    double value = n > 0 ? tide_kth(found, n, (size_t)(share * (double)n)) : NAN;
-    tide_arena_rewind(scratch, mark);
-    return value;
+            work[n++] = live->bytes[i];
+    return n > 0 ? tide_kth(work, n, (size_t)(share * (double)n)) : NAN;
 }
 
 /* How often live bytes reach `bytes` between two x: the share of places where they do, the last such place,
@@ -73,11 +69,19 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     int known = tide_judge_drift(&input->live, v->start_x, scratch, &live, err);
     if (known <= 0)
         return known;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double *work = tide_arena_take(scratch, input->live.count, sizeof *work);
+    if (!work)
+        return tide_err_set(err, "not enough memory to judge %zu samples", input->live.count);
     double late = v->start_x + TIDE_LATELY * length, before = before_rise(v);
     /* Live bytes of the last third: their lower quartile. Their floor would be too low because of sampling
      * noise, their median too high where work in progress lasts for half of the time. */
-    double usual = quantile(&input->live, late, INFINITY, 0.25, scratch);
-    double crest = quantile(&input->live, late, input->until_x, TIDE_RETENTION_CREST, scratch);
+    double usual = quantile(&input->live, late, INFINITY, 0.25, work);
+    double crest = quantile(&input->live, late, input->until_x, TIDE_RETENTION_CREST, work);
+    double first = quantile(&input->live, v->start_x, before, TIDE_RETENTION_CREST, work);
+    if (v->kind == TIDE_LEAK)
+        first = fmax(first, quantile(&input->live, before, late, TIDE_RETENTION_CREST, work));
+    tide_arena_rewind(scratch, mark);
     if (isnan(usual) || isnan(crest))
         return 0;
     double most = fmax(live.slope_high * length, live.growth_bytes);
@@ -88,21 +92,16 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
                                .live_bytes = usual,
                                .not_live_bytes = v->floor_last - usual,
                                .before_x = before,
-                               .crest_first =
-                                   quantile(&input->live, v->start_x, before, TIDE_RETENTION_CREST, scratch),
+                               .crest_first = first,
                                .crest_last = crest,
                                .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
-    if (v->kind == TIDE_LEAK)
-        r.crest_first =
-            fmax(r.crest_first, quantile(&input->live, before, late, TIDE_RETENTION_CREST, scratch));
-    struct reached high = find_reached(&input->live, late, input->until_x, (r.crest_first + crest) / 2);
+    struct reached high = find_reached(&input->live, late, input->until_x, (first + crest) / 2);
     bool once = v->kind == TIDE_LEAK && v->shape == TIDE_SHAPE_LINEAR && high.times < 2;
     r.crest_share = high.share;
     r.crest_x = high.last_x;
-    r.crest_rises = !once && r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
+    r.crest_rises = !once && crest - first > TIDE_RETENTION_LIVE * growth;
     bool level = fmax(live.slope * length, live.growth_bytes) <= TIDE_RETENTION_LIVE * growth;
-    r.freed_again =
-        r.crest_rises && (r.live_is_flat || (level && r.crest_last - r.crest_first >= growth / 2));
+    r.freed_again = r.crest_rises && (r.live_is_flat || (level && crest - first >= growth / 2));
     if (v->kind == TIDE_UNDECIDED && !r.freed_again)
         return 0;
     double kept = input->kept_last - input->kept_first;

@@ -5,6 +5,7 @@
 #include "judge/doubling.h"
 #include "judge/retention.h"
 #include "judged_series.h"
+#include "failing_malloc.h"
 
 /* A container into which 1e5 bytes are put per step until `stop`, from 64 KiB on `factor` times as large
  * whenever full; while it is copied there are two of it. */
@@ -89,6 +90,31 @@ static void a_rise_that_nobody_holds_is_retention(void **state)
     assert_true(beside_a_rise(3e9, 0, 1.5e8, &known).retains); /* three quarters of the growth */
     assert_true(beside_a_rise(3e9, 0.1, NAN, &known).retains);
 }
+
+#if HAVE_FAILING_MALLOC
+static void lack_of_memory_is_an_error_and_not_an_answer(void **state)
+{
+    (void)state;
+    NEEDS_FAILING_MALLOC();
+    static double lives[1000];
+    struct tide_err err;
+    struct tide_retention r;
+    fill(1000, 4e9, 2e5, 5e6);
+    struct tide_verdict v = judge(input_of(1000));
+    for (size_t i = 0; i < 1000; i++)
+        lives[i] = 3e9 + 1e6 * noise();
+    struct tide_retention_input input = {.verdict = &v, .until_x = INFINITY, .live = input_of(1000)};
+    input.live.bytes = lives;
+    bool failed = true;
+    for (long good = 0; failed; good++) {
+        failing_arm(good);
+        int known = tide_retention_judge(&input, &arena, &r, &err);
+        failed = failing_disarm();
+        assert_int_equal(known, failed ? -1 : 1);
+        assert_null(arena.newest);
+    }
+}
+#endif
 
 static void a_rise_that_is_held_or_came_from_elsewhere_is_not(void **state)
 {
@@ -257,6 +283,9 @@ int main(void)
         cmocka_unit_test(a_container_that_doubles_is_filled_at_its_rate),
         cmocka_unit_test(what_stopped_filling_or_never_did_is_no_such_container),
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
+#if HAVE_FAILING_MALLOC
+        cmocka_unit_test(lack_of_memory_is_an_error_and_not_an_answer),
+#endif
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
         cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
         cmocka_unit_test(a_steady_rise_does_not_come_from_what_is_held_after_an_epoch),
