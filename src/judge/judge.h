@@ -94,7 +94,7 @@ struct tide_verdict {
     bool one_pass;                       /* plateau: the knee is where one pass over the items ends */
     double jump_x, jump_bytes;           /* jump, also beside a leak or undecided: first moment after it */
     double jump_after;                   /* last moment before it */
-    double stair_period;                 /* staircase: mean x between two stairs */
+    double stair_period;                 /* staircase: x between two stairs; NAN: irregular */
     size_t stairs;                       /* staircase: how many */
     enum tide_stairs_at stairs_at;
     double drop_x,

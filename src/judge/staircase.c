@@ -98,6 +98,18 @@ static double grew_until(const struct tide_judging *j, const struct stairs *s)
     return s->last_x;
 }
 
+static double mean_gap(const struct stairs *s)
+{
+    return (s->last_x - s->first_x) / (double)(s->count - 1);
+}
+
+/* Variance of the gaps. A gap is known only to two windows. */
+static double gap_variance(const struct stairs *s, double window)
+{
+    double mean = mean_gap(s);
+    return fmax(s->sum_of_gaps_squared / (double)(s->count - 1) - mean * mean - window * window / 6, 0);
+}
+
 static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 {
     size_t n = tide_judging_points(j);
@@ -106,8 +118,8 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
         return false;
     bool explain = s->sum - s->down >= TIDE_STAIR_SHARE * rise && s->sum <= TIDE_STAIR_OVER * rise &&
                    s->down <= TIDE_STAIR_DOWN * s->sum && s->tallest <= TIDE_STAIR_TALLEST * s->sum;
-    double spread = s->last_x - s->first_x, period = spread / (double)(s->count - 1);
-    bool going_on = j->x[j->n - 1] - grew_until(j, s) <= TIDE_STAIR_LATE * period;
+    double spread = s->last_x - s->first_x;
+    bool going_on = j->x[j->n - 1] - grew_until(j, s) <= TIDE_STAIR_LATE * mean_gap(s);
     return explain && going_on && spread >= TIDE_STAIR_SPAN * tide_judging_span(j);
 }
 
@@ -127,16 +139,14 @@ static enum tide_stairs_at where_from(const struct tide_judging *j, const struct
 
 /*
  * Standard deviation of the sum of that many stairs, if those to come are like those that came. Stairs differ
- * in height, and their number in a stretch varies as the gaps between them do (a renewal process). A gap is
- * known only to two windows. Stairs of epochs or phases come when these do, so their gaps do not count.
+ * in height, and their number in a stretch varies as the gaps between them do (a renewal process).
+ * Stairs of epochs or phases come when these do, so their gaps do not count.
  */
 static double unsure_sum(const struct stairs *s, enum tide_stairs_at at, double window)
 {
-    double count = (double)s->count, gaps = count - 1, mean = s->sum / count;
+    double count = (double)s->count, mean = s->sum / count, gap = mean_gap(s);
     double height = fmax(s->sum_of_squares / count - mean * mean, 0);
-    double gap = (s->last_x - s->first_x) / gaps;
-    double spread = fmax(s->sum_of_gaps_squared / gaps - gap * gap - window * window / 6, 0);
-    double uneven = at == TIDE_STAIRS_BY_THEMSELVES ? mean * mean * spread / (gap * gap) : 0;
+    double uneven = at == TIDE_STAIRS_BY_THEMSELVES ? mean * mean * gap_variance(s, window) / (gap * gap) : 0;
     return sqrt(count * (height + uneven));
 }
 
@@ -173,7 +183,7 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     v->slope_low = rate - unsure;
     v->slope_high = rate + unsure;
     v->stairs = s.count;
-    v->stair_period = spread / (count - 1);
+    v->stair_period = sqrt(gap_variance(&s, window)) <= TIDE_STAIR_EVEN * mean_gap(&s) ? mean_gap(&s) : NAN;
     v->stairs_at = at;
     v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(sureness));
     return true;

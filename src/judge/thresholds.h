@@ -174,6 +174,7 @@
 #define TIDE_STAIR_MARKS   0.34 /* if there are fewer of those than this per window */
 #define TIDE_STAIR_Z       2.5  /* standard deviations that the sum of such stairs must be above zero */
 #define TIDE_STAIR_TALLEST 0.5  /* of all stairs together: more is a jump with noise */
+#define TIDE_STAIR_EVEN    0.25 /* of the mean gap, its standard deviation: stairs have no period above it */
 
 /* Spikes: higher than this share of the level and this many noise widths of the samples, in at most this
  * share of moments. */

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "judge/judge.h"
 #include "judged_series.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <string.h>
 
 static void one_jump_is_a_jump_where_it_was(void **state)
 {
@@ -144,6 +146,28 @@ static void a_stair_per_epoch_is_a_leak_in_stairs(void **state)
     assert_true(fabs(v.stair_period - 100) < 5);
 }
 
+static void stairs_have_a_period_only_if_they_are_regular(void **state)
+{
+    (void)state;
+    static const size_t at[] = {100, 130, 330, 350, 380, 610, 640, 850, 870};
+    fill(1000, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 1000; i++)
+        for (size_t k = 0; k < sizeof at / sizeof *at; k++)
+            ys[i] += i >= at[k] ? 1e8 : 0;
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
+    assert_true(isnan(v.stair_period));
+    struct tide_judged judged = {.verdict = v, .x_is_steps = true};
+    struct tide_assessment assessment = {0};
+    char text[512];
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, " jumps"));
+    assert_null(strstr(text, "apart"));
+    judged.verdict.stair_period = 96;
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, " jumps about 96 steps apart"));
+}
+
 /* A run of 26 steps that rises by so many KiB at each of four steps. */
 static struct tide_verdict judge_jumps(const int at[4], const int kib[4])
 {
@@ -227,6 +251,7 @@ int main(void)
         cmocka_unit_test(three_stairs_of_a_thousandth_are_no_leak),
         cmocka_unit_test(a_jump_of_less_than_a_hundredth_is_flat),
         cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
+        cmocka_unit_test(stairs_have_a_period_only_if_they_are_regular),
         cmocka_unit_test(a_few_uneven_jumps_are_no_staircase_yet),
         cmocka_unit_test(a_jump_that_was_taken_back_once_began_where_it_was_first_up),
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),

@@ -99,9 +99,12 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     put_rate(b, j);
     if (v->shape == TIDE_SHAPE_ACCELERATING)
         tide_buf_text(b, ", and faster all the time: this is the rate of the last third");
-    if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) /* stairs inside come from sampling */
-        tide_buf_format(b, ", in %zu jumps about %s apart%s", v->stairs, STRETCH(j, v->stair_period),
-                        with[v->stairs_at]);
+    if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) { /* stairs inside come from sampling */
+        tide_buf_format(b, ", in %zu jumps", v->stairs);
+        if (isfinite(v->stair_period))
+            tide_buf_format(b, " about %s apart", STRETCH(j, v->stair_period));
+        tide_buf_text(b, with[v->stairs_at]);
+    }
     if (isfinite(v->jump_x)) {
         tide_buf_text(b, ", beside ");
         put_place_of_jump(b, j);
