@@ -120,6 +120,24 @@ static void the_first_steps_of_a_few_seconds_are_no_leak_yet(void **state)
     assert_int_equal(exit_code_after(30, text, sizeof text), 1);
 }
 
+static void of_an_ended_run_nothing_would_settle_it_any_more(void **state)
+{
+    (void)state;
+    struct tide_judged judged = {
+        .unexplained = true,
+        .room_bytes = NAN,
+        .members = 3,
+        .x_is_steps = true,
+        .verdict = {.kind = TIDE_UNDECIDED, .growth_bytes = 1e6, .steps_needed = 50}};
+    struct tide_assessment assessment = {0};
+    char text[512];
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, "none of which clearly grows; 50 steps more would settle it"));
+    assessment.has_ended = true;
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, "none of which clearly grows; 50 steps more would have settled it"));
+}
+
 /* A rank of a PyTorch job whose record of collectives fills: half a MiB now and then, hardly any in the first
  * 500 steps, as long as there are such; after that, or if it leaks, as often as before. */
 static enum tide_verdict_kind recording_collectives(int steps, int until, char *text, size_t size)
@@ -401,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_small_cache_that_fills_at_the_start_is_no_leak_yet),
         cmocka_unit_test(a_start_is_as_long_as_the_machine_is_slow),
         cmocka_unit_test(a_buffer_of_a_library_that_fills_is_no_leak_yet),
+        cmocka_unit_test(of_an_ended_run_nothing_would_settle_it_any_more),
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),

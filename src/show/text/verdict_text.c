@@ -168,9 +168,8 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
         return;
     }
     if (j->unexplained) {
-        tide_buf_format(b,
-                        " in the sum of %zu processes, none of which clearly grows; %s more would settle it",
-                        j->members, STRETCH(j, v->steps_needed));
+        tide_buf_format(b, " in the sum of %zu processes, none of which clearly grows; %s more %s", j->members,
+                        STRETCH(j, v->steps_needed), would(a, "would settle it", "would have settled it"));
         return;
     }
     if (isfinite(v->drop_x))
