@@ -1,5 +1,6 @@
 #include "cli/status_line.h"
 
+#include "base/escape.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -7,9 +8,8 @@
 
 enum { LEAST_ROWS = 6, LEAST_COLUMNS = 40 };
 
-/* The parser's state. The bytes of ESCAPED and CSI are held back, so the terminal itself is still at
- * GROUND. */
-enum { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED, OVERLONG /* a CSI too long to hold */ };
+/* One more state: a sequence too long to hold. */
+enum { OVERLONG = TIDE_ESCAPE_STATES };
 
 static void put_text(struct tide_status_line *line, const char *text)
 {
@@ -38,10 +38,10 @@ int tide_status_line_rows(const struct tide_status_line *line)
     return fits(line) ? line->rows - 1 : line->rows;
 }
 
+/* The bytes of a sequence that is not a string are held back, so the terminal has not seen its beginning. */
 static bool terminal_is_idle(const struct tide_status_line *line)
 {
-    return line->state != STRING && line->state != STRING_ESCAPED && line->state != OVERLONG &&
-           line->rune_left == 0;
+    return line->state < TIDE_ESCAPE_STRING && line->rune_left == 0;
 }
 
 void tide_status_line_end(struct tide_status_line *line)
@@ -244,13 +244,7 @@ static void take_escape(struct tide_status_line *line)
         place_cursor(line, 0);
     } else if (plain && final == 'E') {
         line->cells = 0;
-    } else if (plain && strchr("]P^_X", final)) {
-        line->state = STRING;
-        line->held_len = 0;
-        return;
     }
-    line->state = GROUND;
-    line->held_len = 0;
 }
 
 void tide_status_line_flush(struct tide_status_line *line)
@@ -258,56 +252,49 @@ void tide_status_line_flush(struct tide_status_line *line)
     if (line->held_len)
         line->put(line->context, line->held, line->held_len);
     line->held_len = 0;
-    if (line->state == ESCAPED || line->state == CSI)
-        line->state = GROUND;
+    if (line->state < TIDE_ESCAPE_STRING)
+        line->state = TIDE_ESCAPE_NONE;
 }
 
-static void hold(struct tide_status_line *line, char c)
+static bool is_holding(const struct tide_status_line *line)
 {
-    line->held[line->held_len++] = c;
+    return line->state > TIDE_ESCAPE_NONE && line->state < TIDE_ESCAPE_STRING;
 }
 
-/* Takes one byte inside an escape sequence. Bytes are held until the sequence is complete. */
+/* Takes one byte of an escape sequence. Bytes are held until the sequence is complete. */
 static void feed_sequence(struct tide_status_line *line, unsigned char c)
 {
-    if (c == 0x1b) { /* begins a new one */
-        tide_status_line_flush(line);
-        line->state = ESCAPED;
-        hold(line, (char)c);
+    if (c == 0x1b)
+        tide_status_line_flush(line); /* it interrupts a sequence */
+    int before = line->state;
+    line->state = (int)tide_escape_next((enum tide_escape)before, c);
+    line->held[line->held_len++] = (char)c;
+    if (is_holding(line)) {
+        if (line->held_len == TIDE_STATUS_SEQUENCE) {
+            tide_status_line_flush(line);
+            line->state = OVERLONG;
+        }
         return;
     }
-    hold(line, (char)c);
-    if (c == 0x18 || c == 0x1a) { /* cancelled */
-        tide_status_line_flush(line);
-        line->state = GROUND;
-    } else if (line->state == ESCAPED && c == '[' && line->held_len == 2) {
-        line->state = CSI;
-    } else if (line->state == ESCAPED && c >= 0x30 && c <= 0x7e) {
-        take_escape(line);
-    } else if (line->state == CSI && c >= 0x40 && c <= 0x7e) {
+    if (c == 0x18 || c == 0x1a) /* cancelled */
+        line->put(line->context, line->held, line->held_len);
+    else if (before == TIDE_ESCAPE_CSI)
         take_csi(line);
-        line->state = GROUND;
-        line->held_len = 0;
-    } else if (line->held_len == TIDE_STATUS_SEQUENCE) {
-        tide_status_line_flush(line);
-        line->state = OVERLONG;
-    }
+    else
+        take_escape(line);
+    line->held_len = 0;
 }
 
 /* Follows one byte of a string (OSC etc.) or of a sequence too long to hold; the byte has been passed on. */
 static void follow_string(struct tide_status_line *line, unsigned char c)
 {
-    if (line->state == OVERLONG) {
-        if ((c >= 0x40 && c <= 0x7e) || c == 0x18 || c == 0x1a)
-            line->state = GROUND;
-        line->cells_known = false;
-    } else if (line->state == STRING_ESCAPED) {
-        line->state = c == '\\' ? GROUND : STRING;
-    } else if (c == 0x07 || c == 0x18 || c == 0x1a) {
-        line->state = GROUND;
-    } else if (c == 0x1b) {
-        line->state = STRING_ESCAPED;
+    if (line->state != OVERLONG) {
+        line->state = (int)tide_escape_next((enum tide_escape)line->state, c);
+        return;
     }
+    if (tide_escape_next(TIDE_ESCAPE_CSI, c) == TIDE_ESCAPE_NONE)
+        line->state = TIDE_ESCAPE_NONE;
+    line->cells_known = false;
 }
 
 static void advance(struct tide_status_line *line, size_t width)
@@ -351,18 +338,14 @@ void tide_status_line_feed(struct tide_status_line *line, const char *bytes, siz
     size_t from = 0; /* bytes[from..i) are still to be passed on */
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)bytes[i];
-        if (line->state == ESCAPED || line->state == CSI) {
-            feed_sequence(line, c);
-            from = i + 1;
-        } else if (line->state != GROUND) {
-            follow_string(line, c);
-        } else if (c == 0x1b) {
+        if (is_holding(line) || (line->state == TIDE_ESCAPE_NONE && c == 0x1b)) {
             if (i > from)
                 line->put(line->context, bytes + from, i - from);
             from = i + 1;
             line->rune_left = 0;
-            line->state = ESCAPED;
-            hold(line, (char)c);
+            feed_sequence(line, c);
+        } else if (line->state != TIDE_ESCAPE_NONE) {
+            follow_string(line, c);
         } else {
             follow_ground(line, bytes + i, len - i);
         }

@@ -1,5 +1,6 @@
 #include "cli/stepwords.h"
 
+#include "base/escape.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -20,10 +21,8 @@ enum {
     CONFIRM_SLACK = 1000, /* a jump ahead by more than this plus 100 strides must be seen twice */
 };
 
-enum escape { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED };
-
 struct line {
-    enum escape escape;
+    enum tide_escape escape;
     size_t string_bytes;
     bool cut;  /* too long; the rest is ignored */
     bool skip; /* began before a gap */
@@ -677,43 +676,24 @@ static void end_line(struct tide_stepwords *words, struct line *line)
     line->cut = line->skip = false;
 }
 
-/* The next state of an escape sequence, for a byte inside one. */
-static enum escape escape_next(struct line *line, unsigned char c)
-{
-    switch (line->escape) {
-    case ESCAPED:
-        line->string_bytes = 0;
-        return c == '['                    ? CSI
-               : (c && strchr("]P^_X", c)) ? STRING
-               : c >= 0x20 && c <= 0x2f    ? ESCAPED
-                                           : GROUND;
-    case CSI:
-        return c >= 0x40 && c <= 0x7e ? GROUND : CSI;
-    case STRING:
-        if (c == 0x07 || ++line->string_bytes > TIDE_STEPWORDS_LINE)
-            return GROUND;
-        return c == 0x1b ? STRING_ESCAPED : STRING;
-    case STRING_ESCAPED:
-        return c == '\\' ? GROUND : STRING;
-    default:
-        return GROUND;
-    }
-}
-
 void tide_stepwords_feed(struct tide_stepwords *words, int stream, const char *bytes, size_t len,
                          int64_t t_ns)
 {
     struct line *line = &words->lines[stream];
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)bytes[i];
-        if ((c == '\n' || c == '\r') && line->escape < STRING) {
-            line->escape = GROUND;
+        enum tide_escape before = line->escape;
+        if ((c == '\n' || c == '\r') && before < TIDE_ESCAPE_STRING) {
+            line->escape = TIDE_ESCAPE_NONE;
             end_line(words, line);
-        } else if (line->escape != GROUND) {
-            line->escape = escape_next(line, c);
-        } else if (c == 0x1b) {
-            line->escape = ESCAPED;
-        } else if ((c >= 0x20 && c != 0x7f) || c == '\t') {
+            continue;
+        }
+        line->escape = tide_escape_next(before, c);
+        line->string_bytes = line->escape < TIDE_ESCAPE_STRING ? 0 : line->string_bytes + 1;
+        if (line->string_bytes > TIDE_STEPWORDS_LINE) {
+            line->escape = TIDE_ESCAPE_NONE;
+        } else if (before == TIDE_ESCAPE_NONE && line->escape == TIDE_ESCAPE_NONE &&
+                   ((c >= 0x20 && c != 0x7f) || c == '\t')) {
             line->cut = line->cut || line->len == TIDE_STEPWORDS_LINE;
             if (!line->cut)
                 line->text[line->len++] = (char)c;
@@ -727,7 +707,7 @@ void tide_stepwords_gap(struct tide_stepwords *words, int stream)
     struct line *line = &words->lines[stream];
     line->skip = true;
     line->len = 0;
-    line->escape = GROUND;
+    line->escape = TIDE_ESCAPE_NONE;
 }
 
 void tide_stepwords_end(struct tide_stepwords *words)

@@ -87,9 +87,10 @@ static void a_log_shows_what_a_terminal_would(void **state)
     (void)state;
     struct tide_buf log;
     tide_buf_init(&log, TIDE_LOG_TEXT);
-    const char text[] = "one\r\n 10%\r 20%\r 30%\n\x1b[31mred\x1b[0m \x1b]0;title\x07tab\there\x01\nlast";
+    const char text[] = "one\r\n 10%\r 20%\r 30%\n\x1b[31mred\x1b[0m \x1b]0;title\x07tab\there\x01\n"
+                        "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(Bplain\nlast";
     tide_log_take(&log, text, sizeof text - 1);
-    assert_string_equal(tide_buf_view(&log), "one\n 30%\nred tab here\\x01\nlast\n");
+    assert_string_equal(tide_buf_view(&log), "one\n 30%\nred tab here\\x01\nlink plain\nlast\n");
     tide_log_take(&log, "\x1b", 1);
     assert_string_equal(tide_buf_view(&log), "\n");
     char longest[5000];

@@ -1,4 +1,5 @@
 #include "show/screen/log.h"
+#include "base/escape.h"
 #include "base/infile.h"
 #include "base/text.h"
 
@@ -9,26 +10,6 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* Returns the bytes of an escape sequence: "ESC [ ... letter", "ESC ] ... BEL", or ESC and one byte; or 0. */
-static size_t sequence_bytes(const char *text, size_t len)
-{
-    if (len == 0 || text[0] != 27)
-        return 0;
-    if (len < 2)
-        return 1;
-    size_t at = 2;
-    if (text[1] == '[') {
-        while (at < len && (text[at] < '@' || text[at] > '~'))
-            at++;
-    } else if (text[1] == ']') {
-        while (at < len && text[at] != 7 && text[at] != 27)
-            at++;
-    } else {
-        return 2;
-    }
-    return at < len ? at + 1 : len;
-}
-
 /* Appends what a terminal would show of one line. */
 static void take_line(struct tide_buf *text, const char *line, size_t len)
 {
@@ -36,21 +17,16 @@ static void take_line(struct tide_buf *text, const char *line, size_t len)
     size_t count = 0;
     while (len > 0 && line[len - 1] == '\r')
         len--;
-    for (size_t i = 0; i < len;) {
-        size_t skip = sequence_bytes(line + i, len - i);
-        if (skip) {
-            i += skip;
+    enum tide_escape escape = TIDE_ESCAPE_NONE;
+    for (size_t i = 0; i < len; i++) {
+        enum tide_escape before = escape;
+        escape = tide_escape_next(before, (unsigned char)line[i]);
+        if (before != TIDE_ESCAPE_NONE || escape != TIDE_ESCAPE_NONE)
             continue;
-        }
         if (line[i] == '\r')
             count = 0;
-        else if (line[i] == '\t')
-            kept[count++] = ' ';
-        else
-            kept[count++] = line[i];
-        i++;
-        if (count == sizeof kept)
-            count--;
+        else if (count < sizeof kept)
+            kept[count++] = line[i] == '\t' ? ' ' : line[i];
     }
     /* cppcheck-suppress uninitvar ; as many are set as are read */
     tide_buf_text(text, tide_text_escape(kept, count, shown, sizeof shown));
