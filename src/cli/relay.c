@@ -148,7 +148,7 @@ bool tide_relay_is_done(struct tide_relay *relay)
 
 /* ---- what was printed ---- */
 
-static void collect_file(struct tail *tail, tide_relay_on_output *on_output, void *context)
+void tide_tail_collect(struct tide_tail *tail, tide_relay_on_output *on_output, void *context)
 {
     char bytes[PIECE * 4];
     struct stat about;
@@ -176,7 +176,7 @@ void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_outpu
         return;
     tide_tap_take(relay->tap, on_output, context);
     for (int i = 0; i < 2; i++)
-        collect_file(&relay->tails[i], on_output, context);
+        tide_tail_collect(&relay->tails[i], on_output, context);
 }
 
 /* ---- what the relay's process is told ---- */

@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct tide_relay;
 
@@ -85,6 +86,16 @@ typedef void tide_relay_on_output(void *context, int stream, const char *bytes, 
 /* Hands over what was printed since the last call. len 0: bytes of that stream were dropped here, because
  * there were too many. */
 void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_output, void *context);
+
+/* A regular file that a program writes to. */
+struct tide_tail {
+    int fd;   /* -1: none */
+    off_t at; /* what is before it was read */
+    int stream;
+};
+
+/* Hands on what was added to the file, from its beginning if it was truncated. Of too much, only the end. */
+void tide_tail_collect(struct tide_tail *tail, tide_relay_on_output *on_output, void *context);
 
 /* Sets the text of the status line, which must be escaped. */
 void tide_relay_status(struct tide_relay *relay, const char *text);

@@ -43,13 +43,6 @@ struct stream {
     char bytes[CHUNK];
 };
 
-/* A regular file that the command writes to. */
-struct tail {
-    int fd; /* -1: none */
-    off_t at;
-    int stream;
-};
-
 /* From the tracker to the relay process. */
 enum order_kind {
     ORDER_STATUS,
@@ -84,7 +77,7 @@ struct tide_relay {
     int log_fd; /* -1: none */
     struct stream streams[2];
     size_t stream_count;
-    struct tail tails[2];
+    struct tide_tail tails[2];
     struct tide_tap *tap;
     int hold[2];   /* see tide_relay_keeper_end */
     int socket[2]; /* the tracker's end, the relay's end; -1 where it is closed */

@@ -48,7 +48,7 @@ static void follow_file(struct tide_relay *relay, int fd, int stream)
     off_t at = fcntl(fd, F_GETFL) & O_APPEND ? -1 : lseek(fd, 0, SEEK_CUR);
     if (at < 0)
         at = fstat(own, &about) ? 0 : about.st_size;
-    relay->tails[stream] = (struct tail){own, at, stream};
+    relay->tails[stream] = (struct tide_tail){own, at, stream};
 }
 
 /* Makes a pipe for the command to write to. */

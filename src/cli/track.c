@@ -66,25 +66,12 @@ static void on_output(void *context, int stream, const char *bytes, size_t len, 
         tide_stepwords_gap(t->words, stream);
 }
 
-/* For attach: reads what the root of the tree has appended to its output file. */
-static void read_file(struct tide_tracker *t)
-{
-    char bytes[16 * 1024];
-    for (int i = 0; i < 64; i++) {
-        ssize_t got = pread(t->file_fd, bytes, sizeof bytes, t->file_at);
-        if (got <= 0)
-            return;
-        t->file_at += got;
-        tide_stepwords_feed(t->words, 0, bytes, (size_t)got, tide_clock_ns());
-    }
-}
-
 static void collect_output(struct tide_tracker *t)
 {
     if (t->words && t->relay)
         tide_relay_collect(t->relay, on_output, t);
-    if (t->words && t->file_fd >= 0)
-        read_file(t);
+    if (t->words)
+        tide_tail_collect(&t->file, on_output, t);
 }
 
 static void take_marks(struct tide_tracker *t, bool last)
@@ -406,8 +393,8 @@ static void open_output_of(struct tide_tracker *t)
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)t->config->pid);
     struct stat about;
-    t->file_fd = tide_infile_open(path, &about);
-    t->file_at = t->file_fd < 0 ? 0 : about.st_size;
+    t->file.fd = tide_infile_open(path, &about);
+    t->file.at = t->file.fd < 0 ? 0 : about.st_size;
 }
 
 static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
@@ -572,8 +559,8 @@ static void release(struct tide_tracker *t)
     tide_preloading_release(&t->preload);
     tide_channel_free(t->channel);
     tide_sense_free(t->sense);
-    if (t->file_fd >= 0)
-        close(t->file_fd);
+    if (t->file.fd >= 0)
+        close(t->file.fd);
     tide_tracker_restore_signals(t);
     tide_descriptors_restore(&t->inherited.files);
 }
@@ -585,7 +572,7 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
     struct tide_tracker t = {.config = config,
                              .outcome = ret_outcome,
                              .signals = -1,
-                             .file_fd = -1,
+                             .file.fd = -1,
                              .spawned = {.events = -1, .hold = -1}};
     struct tide_err close_err;
     int bad = begin(&t, err);

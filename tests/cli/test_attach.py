@@ -131,6 +131,16 @@ def test_steps_are_read_from_the_file_that_the_target_writes(tidemark, target, t
     assert [n for n, in rows(tmp_path / "a.tide", "select number from mark where kind = 1")] == list(range(100, 110))
 
 
+def test_steps_are_found_after_the_file_was_truncated(tidemark, target, tmp_path):
+    with open(tmp_path / "log", "ab") as log:
+        p = target("print('x' * 100000, flush=True); open('ready', 'w')\n"
+                   "while not os.path.exists('a.tide'): time.sleep(0.01)\n"
+                   "os.truncate('log', 0)\n"
+                   "for i in range(100, 110): print('step', i, flush=True); time.sleep(0.05)\n", stdout=log)
+    assert tidemark("attach", "-i", "50ms", "-o", "a.tide", p.pid).code == 0
+    assert rows(tmp_path / "a.tide", "select min(number), max(number) from mark where kind = 1") == [(100, 109)]
+
+
 def test_a_regular_expression_without_a_file_is_told_to_have_no_effect(tidemark, target):
     p = target("open('ready', 'w'); time.sleep(0.5)\n")
     done = tidemark("attach", "--step-regex", "a([0-9])", "-o", "a.tide", p.pid)
