@@ -16,7 +16,8 @@ struct values {
     const char *model, *task, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
-    bool no_reference, on_device, json;
+    bool no_reference, on_device;
+    bool json; /* the last one: see has_more_than_json() */
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -138,9 +139,7 @@ static int answer_own(const struct values *v, int argc, char **argv, struct tide
 /* True if an option for PyTorch's plan was given; a run of `train` takes only the options of `train`. */
 static bool has_more_than_json(const struct values *v)
 {
-    struct values rest = *v;
-    rest.json = usual.json;
-    return memcmp(&rest, &usual, sizeof usual) != 0;
+    return memcmp(v, &usual, offsetof(struct values, json)) != 0; /* they began as a copy, padding included */
 }
 
 static int plan_own(const struct values *v, char **words, int count, struct tide_err *err)
