@@ -27,7 +27,6 @@ enum {
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
     MAX_LIST = 1 << 16,   /* limits, notes, devices */
     COARSEST = 1 << 24,   /* no thinning beyond this */
-    CELL_TICKS = 4,       /* a cell keeps up to 3 of its elements, so about 1 / `thinned` of all is left */
     STRING_OVERHEAD = 32, /* about what the allocator adds */
 };
 
@@ -144,9 +143,8 @@ int tide_history_make_room(struct tide_history *history, size_t more, struct tid
         history->thinned = 2;
     }
     for (;; history->thinned *= 2) {
-        int64_t cell_ns = p->cell_base_ns > TIDE_LARGEST / CELL_TICKS / history->thinned
-                              ? TIDE_LARGEST
-                              : p->cell_base_ns * CELL_TICKS * history->thinned;
+        int64_t cell = tide_history_cell_ticks(history);
+        int64_t cell_ns = p->cell_base_ns > TIDE_LARGEST / cell ? TIDE_LARGEST : p->cell_base_ns * cell;
         thin_all(history, cell_ns);
         if (p->bytes <= p->max_bytes / 2 || history->thinned >= COARSEST)
             break;

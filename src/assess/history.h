@@ -141,9 +141,16 @@ struct tide_history {
     int64_t items, items_per_step; /* as given to the recorder, or TIDE_UNKNOWN */
     int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */
     int64_t skipped_rows;
-    unsigned thinned; /* 1: every tick is here; 2: every second; ... */
+    unsigned thinned; /* 1: every tick is here; 2: about every second; ... see tide_history_cell_ticks() */
     struct tide_history_private *private;
 };
+
+/* In a thinned history, a cell keeps up to 3 of this many elements: the lowest, the highest and the last. So
+ * about 1 / `thinned` of all is left. */
+static inline unsigned tide_history_cell_ticks(const struct tide_history *history)
+{
+    return 4 * history->thinned;
+}
 
 /* Caller frees with tide_history_free. max_bytes 0: 1 GiB. */
 int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct tide_err *err);

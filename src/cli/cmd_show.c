@@ -86,7 +86,8 @@ static void print_head(struct show *show)
     if (history->interval_ns > 0)
         printf(", one every %s", TIDE_DURATION((double)history->interval_ns / TIDE_NS_PER_S));
     if (history->thinned > 1)
-        printf(" (a large recording: only the lowest and highest of each %u are here)", history->thinned * 4);
+        printf(" (a large recording: only the lowest and highest of each %u are here)",
+               tide_history_cell_ticks(history));
     putchar('\n');
     if (history->skipped_rows > 0)
         printf("  skipped  %s invalid rows\n", TIDE_COUNT((double)history->skipped_rows));

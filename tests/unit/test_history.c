@@ -324,7 +324,7 @@ static void a_recording_that_is_too_large_is_thinned(void **state)
             assert_true(k == 0 || process->points[k - 1].t_ns < process->points[k].t_ns);
             if (value == 9000000) /* the spike is over after one tick, in whatever is left */
                 assert_true(process->points[k + 1].t_ns - process->points[k].t_ns <=
-                            (int64_t)history->thinned * 4 * 1000);
+                            (int64_t)tide_history_cell_ticks(history) * 1000);
         }
         assert_int_equal(highest, 9000000);
         assert_int_equal(lowest, 501 + (int64_t)i);

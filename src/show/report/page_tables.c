@@ -262,7 +262,7 @@ static void put_left_out(struct tide_report_page *page)
     FILE *out = page->out;
     if (page->h->thinned > 1)
         fprintf(out, "<li>A large recording: only the lowest and highest of each %u looks are used.</li>\n",
-                page->h->thinned * 4);
+                tide_history_cell_ticks(page->h));
     if (page->h->skipped_rows > 0)
         fprintf(out, "<li>%s rows of the recording are invalid and left out.</li>\n",
                 TIDE_COUNT((double)page->h->skipped_rows));

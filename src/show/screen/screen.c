@@ -170,7 +170,7 @@ static void print_remarks(const struct tide_history *history, FILE *out)
         fprintf(out, "\nAbout the recording:\n");
     if (history->thinned > 1)
         fprintf(out, "it does not fit into memory: of every %u looks the lowest and the highest are kept\n",
-                history->thinned);
+                tide_history_cell_ticks(history));
     if (history->skipped_rows)
         fprintf(out, "%lld invalid rows were left out\n", (long long)history->skipped_rows);
     for (size_t i = 0; i < history->note_count; i++)
