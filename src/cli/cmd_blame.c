@@ -121,9 +121,9 @@ const struct tide_command tide_command_blame = {
         "the culprits are the stacks whose growth explains the growth of the process in the verdict. A stack that rose and stopped is called bounded. Stacks that meet in one line of the program, such as "
         "its own allocator, are one culprit, with the callers below it. A container that doubles whenever it is full "
         "counts with what the program adds to it per step. Where memory rises within each step and is freed again, the culprits are the stacks that hold more at the peak than they did before the rise. After the culprits come healthy places: phases that free their memory each time, and caches that filled and stopped. "
-        "Other orders: bytes live at the peak, at the end or in a phase, or growth between two steps.\n"
-        "\n"
-        "Exit code: 0 no call site grows, 1 a call site grows or explains most of the growth, 2 trouble, 3 it is too early to say, or memory grows and no call site is known to.",
+        "Other orders: bytes live at the peak, at the end or in a phase, or growth between two steps.",
+    .exits =
+        "0 no call site grows, 1 a call site grows or explains most of the growth, 2 trouble, 3 it is too early to say, or memory grows and no call site is known to.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark blame train.tide\n"
                 "tidemark blame --by peak train.tide\n"

@@ -98,9 +98,9 @@ const struct tide_command tide_command_diff = {
         "cause is not reported.\n"
         "\n"
         "The second run is worse when something leaks that did not leak in the first, or when it leaks faster by more than a tenth and beyond the 95 % intervals of both rates. A new leak of less than 256 KiB in all is undecided. Memory that is "
-        "larger but does not grow is shown, and does not count as worse.\n"
-        "\n"
-        "Exit code: 0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",
+        "larger but does not grow is shown, and does not count as worse.",
+    .exits =
+        "0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",
     .examples = "tidemark diff before.tide after.tide\n"
                 "tidemark diff --at 1000 before.tide after.tide\n"
                 "tidemark diff --between train.tide 100 200\n"

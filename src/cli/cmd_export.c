@@ -129,7 +129,8 @@ const struct tide_command tide_command_export = {
         " openmetrics   text for Prometheus and tools like it\n"
         " csv           one row per process and look, per change of a call site, or per mark\n"
         "\n"
-        "The file appears under its name only when it is complete. Exit code: 0, or 2 when there is trouble.",
+        "The file appears under its name only when it is complete.",
+    .exits = "0, or 2 when there is trouble.",
     .examples = "tidemark export --format pprof -o heap.pb.gz train.tide\n"
                 "tidemark export --format collapsed --growth train.tide | flamegraph.pl > growth.svg\n"
                 "tidemark export --format chrome-trace -o train.json train.tide\n"

@@ -131,12 +131,13 @@ const struct tide_command tide_command_judge = {
         "of memory whose name or cells have the unit, such as `step,rss_mb` or `512 MiB`. Numbers look like 1234.5. `-` is standard input.\n"
         "\n"
         "The verdict is flat, spikes, leak, plateau, jump, undecided or, where `--heap` recorded what the program holds, retention: memory that rises "
-        "although the program holds no more, because the allocator keeps what was freed. Exit code: 0 no leak, 1 leak, or retention that keeps growing (it "
-        "ends the job as a leak does; bounded retention is 0), or a process that the kernel killed for lack of memory, 2 trouble, 3 not enough data "
-        "to tell.\n"
+        "although the program holds no more, because the allocator keeps what was freed.\n"
         "\n"
         "If a process was killed, the first line says what killed it (the OOM killer and its limit, or a signal), which process it was, its size, "
         "and the step and phase.",
+    .exits =
+        "0 no leak, 1 leak, or retention that keeps growing (it ends the job as a leak does; bounded retention is 0), or a process that the kernel "
+        "killed for lack of memory, 2 trouble, 3 not enough data to tell.",
     .examples = "tidemark judge train.tide\n"
                 "tidemark judge --items 663 --per-step 8 rss.csv\n"
                 "tidemark judge --json train.tide\n"

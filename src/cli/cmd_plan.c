@@ -234,9 +234,9 @@ const struct tide_command tide_command_plan = {
         "`--explain SIZE` tries the usual mistakes, alone and in pairs, keeps those that make the run use that much, ranks them by how close they come "
         "and how common they are, and says which single measurement would tell the first two apart.\n"
         "\n"
-        "A run of `tidemark train` is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout in the same table.\n"
-        "\n"
-        "Exit code: 0, 1 the run does not fit into `--device-memory`, 2 trouble, 3 no known mistake explains the number.",
+        "A run of `tidemark train` is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout in the same table.",
+    .exits =
+        "0, 1 the run does not fit into `--device-memory`, 2 trouble, 3 no known mistake explains the number.",
     .examples =
         "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16 --optimizer adamw\n"
         "tidemark plan --model llama-3.2-1b --task lora --seq 2048 --dtype bf16 --device-memory 24G\n"

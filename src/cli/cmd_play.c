@@ -212,9 +212,8 @@ const struct tide_command tide_command_play = {
         "\n"
         "With --protocol gomocup there is no board: the program plays Gomoku for a tournament manager or a graphical board, over the protocol of Gomocup "
         "(START, RECTSTART, TURN, BEGIN, BOARD, INFO, RESTART, TAKEBACK, ABOUT, END). It keeps to timeout_turn and time_left, and to max_memory: the tree is "
-        "sized so that the whole process stays below. An impossible command is answered with ERROR and changes nothing.\n"
-        "\n"
-        "Exit code: 0, also when the manager closes the pipe; 2 when there is trouble.",
+        "sized so that the whole process stays below. An impossible command is answered with ERROR and changes nothing.",
+    .exits = "0, also when the manager closes the pipe; 2 when there is trouble.",
     .examples = "tidemark play run\n"
                 "tidemark play run --protocol gomocup\n"
                 "tidemark play --rollouts --game connect4\n"

@@ -140,7 +140,8 @@ const struct tide_command tide_command_report = {
         "In the page: drag over the timeline to zoom, click it to choose a moment. With the keyboard, when the timeline has the focus: arrows move, + and - "
         "zoom, 0 shows all.\n"
         "\n"
-        "Exit code: 0 the page was written, 2 trouble. A file that is not a page of tidemark is overwritten only with --force.",
+        "A file that is not a page of tidemark is overwritten only with --force.",
+    .exits = "0 the page was written, 2 trouble.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark report train.tide\n"
                 "tidemark report -o /tmp/monday.html train.tide",

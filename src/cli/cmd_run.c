@@ -49,9 +49,7 @@ const struct tide_command tide_command_run = {
     .summary = "run a command, record its memory, and say at the end whether it leaks",
     .details =
         "Runs CMD with its input, output, terminal and signals passed through, watches the memory of it and of every "
-        "process it starts, and prints a verdict on stderr when all of them have ended. Exits with the status of "
-        "CMD: 128 + N when signal N killed it, 127 when it was not found, 126 when it could not be executed, 2 "
-        "when the recording could not be begun.\n"
+        "process it starts, and prints a verdict on stderr when all of them have ended.\n"
         "\n"
         "Without -o the recording is named after the program and the time, in the current directory, and its name is "
         "the last line on stderr. It can be read while it grows, and it survives kill -9 of tidemark and of the command.\n"
@@ -75,6 +73,8 @@ const struct tide_command tide_command_run = {
         "\n"
         "The command does not depend on tidemark: if tidemark is killed, the command goes on and its output still arrives, "
         "in a file, a pipe or on the terminal. The shell then has the terminal again, and keys no longer reach the command.",
+    .exits =
+        "that of CMD, 128 + N if signal N killed it; 127 if it was not found, 126 if it could not be executed, 2 if the recording could not be begun.",
     .examples = "tidemark run -- python train.py\n"
                 "tidemark run -o base.tide --limit 24G -- uv run python train.py --epochs 3\n"
                 "tidemark run --heap -- ./train\n"

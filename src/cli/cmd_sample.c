@@ -324,9 +324,8 @@ const struct tide_command tide_command_sample = {
         "<|endoftext|>. A model whose tokens are bytes knows only the bytes of its training text; a prompt with other bytes is refused. Without either, tokens are numbers, "
         "in the prompt (\"464 2068\") and in the output.\n"
         "\n"
-        "A model sees at most as many tokens as it was trained on. When that window is full, it goes on with the newer half. It sees only the end of a longer prompt.\n"
-        "\n"
-        "Exit code: 0, or 2 when there is trouble.",
+        "A model sees at most as many tokens as it was trained on. When that window is full, it goes on with the newer half. It sees only the end of a longer prompt.",
+    .exits = "0, or 2 when there is trouble.",
     .examples = "tidemark sample run --prompt '12+34=' --tokens 4 --temperature 0\n"
                 "tidemark sample run --prompt 'Once ' --tokens 500 --temperature 0.8 --top-k 40\n"
                 "tidemark sample gpt2 --prompt 'The meaning of life is' --top-p 0.9 --json",

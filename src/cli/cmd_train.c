@@ -61,6 +61,7 @@ const struct tide_command tide_command_train = {
     .details =
         "Before the first step all memory of the run is laid out in one arena, and the layout is printed; after the first step nothing is allocated and no page is "
         "added. With --budget the fastest layout that fits is chosen.",
+    .exits = "0 when all steps are done, 2 trouble, 128 + N when signal N ended the run.",
     .options = options,
     .parts = parts,
     .run = run,

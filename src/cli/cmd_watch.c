@@ -519,15 +519,17 @@ const struct tide_command tide_command_watch = {
         "\n"
         "CMD is started with an empty input; what it prints goes to a file named like the recording with '.log' "
         "after it, and 'l' shows its last lines. The first Ctrl-C is passed on to CMD, the second asks what to do. "
-        "When CMD has ended, the view stays until 'q'. Then the verdict and the name of the recording are printed, and "
-        "the exit status is that of CMD. (The verdict on a recording over 16 MiB is the last one that the view showed.)\n"
+        "When CMD has ended, the view stays until 'q'. Then the verdict and the name of the recording are printed. "
+        "(The verdict on a recording over 16 MiB is the last one that the view showed.)\n"
         "\n"
         "If you quit before CMD has ended, the view asks whether to stop it or to leave it running. If it is left "
-        "running, it is still recorded, and the exit status is 0. SIGTERM, SIGHUP and a lost terminal leave it running. "
+        "running, it is still recorded. SIGTERM, SIGHUP and a lost terminal leave it running. "
         "Ctrl-Z stops only the view.\n"
         "\n"
-        "On a terminal that cannot place a cursor there is no view, and the exit status is 2. NO_COLOR turns colours "
+        "On a terminal that cannot place a cursor there is no view. NO_COLOR turns colours "
         "off. In a locale without UTF-8 the view uses ASCII.",
+    .exits =
+        "that of CMD if it has ended, as of `tidemark run`; otherwise 0, or 2 if there is trouble, such as a terminal that cannot place a cursor.",
     .examples = "tidemark watch -- python train.py\n"
                 "tidemark watch $(pgrep -of train.py)\n"
                 "tidemark watch train-20261115-071200.tide",

@@ -31,6 +31,8 @@ struct tide_command {
     const char *summary;  /* one line, no full stop */
     const char *details;  /* paragraphs for -h and the manual, separated by empty lines; filled, except that
                              those which begin with a space are printed line by line */
+    const char
+        *exits; /* what its exit codes mean, for -h and the manual; NULL: 0, or 2 if there is trouble */
     const char *examples; /* lines of shell; may be NULL */
     const struct tide_option *options;
     const struct tide_option *shared;        /* options shared with other commands; may be NULL */

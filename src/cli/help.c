@@ -92,6 +92,11 @@ void tide_help_command(const struct tide_command *command, FILE *out)
     fprintf(out, "Usage: tidemark %s%s%s\n\n", command->name, command->synopsis[0] ? " " : "",
             command->synopsis);
     print_paragraphs(command->details, out);
+    if (command->exits) {
+        char exits[512];
+        snprintf(exits, sizeof exits, "Exit code: %s", command->exits);
+        print_paragraphs(exits, out);
+    }
     if (tide_help_takes_sizes(command))
         print_paragraphs(TIDE_HELP_SIZES, out);
     for (size_t i = 0; command->parts && command->parts[i]; i++)

@@ -104,20 +104,6 @@ static void put_head(const char *command, const char *summary, FILE *out)
     fputc('\n', out);
 }
 
-static void put_exit_status(bool with_run, FILE *out)
-{
-    fputs(".Sh EXIT STATUS\n"
-          ".Bl -tag -width Ds\n"
-          ".It 0\nNothing was found.\n"
-          ".It 1\nSomething was found: a leak, or a jump over the limit.\n"
-          ".It 2\nTrouble: the sentence on standard error says what.\n"
-          ".It 3\nThere is not enough data to decide.\n"
-          ".El\n",
-          out);
-    if (with_run)
-        fputs(".Pp\n.Cm run\nexits with the status of the program that it ran instead.\n", out);
-}
-
 static void put_see_also(const struct tide_command *but, FILE *out)
 {
     const struct tide_command *last = NULL, *best;
@@ -168,7 +154,16 @@ static void put_tidemark(FILE *out)
         ".It Ev TIDEMARK_RECORDING\nSet by\n.Cm run\nfor the program: the recording that is made of it.\n"
         ".El\n",
         out);
-    put_exit_status(true, out);
+    fputs(".Sh EXIT STATUS\n"
+          ".Bl -tag -width Ds\n"
+          ".It 0\nNothing was found.\n"
+          ".It 1\nSomething was found: a leak, or a jump over the limit.\n"
+          ".It 2\nTrouble: the sentence on standard error says what.\n"
+          ".It 3\nThere is not enough data to decide.\n"
+          ".El\n"
+          ".Pp\n.Cm run\nexits with the status of the program that it ran instead.\n"
+          "The page of each command says more.\n",
+          out);
     put_see_also(NULL, out);
 }
 
@@ -219,7 +214,10 @@ void tide_help_manual(const struct tide_command *command, FILE *out)
     put_options(command, out);
     for (size_t i = 0; command->parts && command->parts[i]; i++)
         put_part(command->parts[i], out);
-    put_exit_status(!strcmp(command->name, "run"), out);
+    const char *exits = command->exits ? command->exits : "0, or 2 if there is trouble.";
+    fputs(".Sh EXIT STATUS\n", out);
+    put_text((char[]){(char)toupper((unsigned char)exits[0])}, 1, out);
+    put_line(exits + 1, strlen(exits + 1), out);
     if (command->examples) {
         fputs(".Sh EXAMPLES\n", out);
         put_literal(command->examples, strlen(command->examples), out);

@@ -122,6 +122,14 @@ def test_the_manual_says_what_the_command_does(tidemark, page, command):
         assert re.search(f"^{section}$", text, re.M), section
 
 
+@pytest.mark.parametrize("command, words", [
+    ("judge", "1 leak"), ("plan", "1 the run does not fit"), ("diff", "1 it is worse"), ("run", "That of CMD, 128 + N if"),
+    ("watch", "That of CMD if it has ended"), ("show", "0, or 2 if there is trouble")])
+def test_the_manual_has_the_exit_status_of_each_command(page, command, words):
+    section = re.search(r"^EXIT STATUS$(.*?)^[A-Z]", page(command), re.M | re.S)[1]
+    assert words in re.sub(r"\s+", " ", section)
+
+
 def test_the_first_page_lists_every_command(page, commands):
     text = page()
     for command in commands:
