@@ -74,7 +74,7 @@ static int find_phase(struct tide_blaming *g)
                  tide_text_shown(g->options->phase, shown, sizeof shown));
     if (phases->count == 0)
         return tide_err_hint(g->err, "the program did not mark any");
-    return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",
+    return tide_err_hint(g->err, "one of its phases is '%s'; 'tidemark show --what phases' lists all",
                          tide_history_name(g->h, g->phase, shown, sizeof shown));
 }
 

@@ -87,7 +87,7 @@ int tide_against_compare(bool host, const struct tide_forecast *f, const struct 
     bool device = h->gpu_count > 0;
     int64_t above = device ? f->context + f->reserved - f->allocated : host ? f->context : 0;
     to->count = 0;
-    to->what = device ? "on the device" : "resident, of the largest process";
+    to->what = device ? "on the device" : "resident memory of the largest process";
     for (int i = 0; i < f->phase_count; i++) {
         size_t count = find_spans(h, &phases, f->phases[i].name, spans);
         int64_t peak = !count ? -1 : device ? device_peak(h, spans, count) : host_peak(h, spans, count);

@@ -172,7 +172,7 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     char name[TIDE_SITE_PROCESS];
     snprintf(
         out, size,
-        "%s, since it is statically linked or setuid, another user's, or without the LD_PRELOAD of --heap",
+        "%s: it is statically linked, setuid, owned by another user, or started without the LD_PRELOAD of --heap",
         tide_process_short(&h->processes[largest], name, sizeof name));
     return true;
 }

@@ -429,7 +429,7 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
         summary.last_ns = history->ended_ns;
     if (make_rows(&summary, arena) != 0 || make_phases(&summary, arena) != 0 ||
         make_marks(&summary, arena) != 0)
-        return tide_err_set(err, "not enough memory to sum the recording up");
+        return tide_err_set(err, "not enough memory to summarise the recording");
     make_peaks(&summary);
     *ret_summary = summary;
     return 0;

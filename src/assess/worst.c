@@ -254,11 +254,11 @@ static void describe_evidence(struct tide_assessing *s)
         if (flat)
             snprintf(
                 s->a->evidence, sizeof s->a->evidence,
-                "%s is flat: the growth is outside of what it counts (another process, retention, fragmentation, or another allocator)",
+                "%s is flat: it does not count the memory that grows (another process, memory that the allocator keeps, or another allocator)",
                 j->name);
         else if (same)
             snprintf(s->a->evidence, sizeof s->a->evidence,
-                     "%s grows with it: the program itself counts these bytes", j->name);
+                     "%s grows too: these are bytes that the program itself counts", j->name);
         else
             continue;
         return;

@@ -302,7 +302,7 @@ def test_a_phase_in_which_the_program_died_counts(tidemark, tmp_path):
 
 def test_a_phase_that_there_is_not_is_trouble(tidemark, tmp_path):
     got = tidemark("blame", "--phase", "lode", short_run(tmp_path / "a.tide", 20, [(2, PHASE_BEGIN, "load"), (4, PHASE_END, "load")]))
-    assert got.code == 2 and got.err.startswith("tidemark: the recording has no phase 'lode'\nhint: it has 'load'")
+    assert got.code == 2 and got.err.startswith("tidemark: the recording has no phase 'lode'\nhint: one of its phases is 'load'")
 
 
 def behind_a_wrapper(path, state, sites):
@@ -325,7 +325,7 @@ def behind_a_wrapper(path, state, sites):
 
 @pytest.mark.parametrize("state", [None, "the process has become another program"])
 def test_a_program_behind_a_wrapper_that_did_not_load_the_hook_is_named(tidemark, tmp_path, state):
-    why = "train[100], since it is statically linked or setuid, another user's, or without the LD_PRELOAD of --heap\n"
+    why = "train[100]: it is statically linked, setuid, owned by another user, or started without the LD_PRELOAD of --heap\n"
     got = tidemark("blame", behind_a_wrapper(tmp_path / "none.tide", state, False))
     assert got.code == 2 and got.err == "tidemark: the recording has no call sites of " + why
     assert "\n  unseen  " + why in tidemark("blame", behind_a_wrapper(tmp_path / "some.tide", state, True)).out
