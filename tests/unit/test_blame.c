@@ -243,7 +243,7 @@ static void what_moves_between_sites_is_no_culprit_of_what_is_undecided(void **s
     assert_int_equal(blame->outgrown, 1);
     blame->count = 0;
     print_blame(blame, &answer, text, sizeof text);
-    assert_non_null(strstr(text, "culprit none: call sites grow by more than the process does"));
+    assert_non_null(strstr(text, "culprit none: call sites grow faster than the process"));
     forget(blame, &answer);
 }
 

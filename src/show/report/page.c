@@ -81,7 +81,7 @@ static void put_end(struct tide_report_page *page)
     fprintf(
         out,
         "</main>\n<footer><p>Made by tidemark %s. The page is complete in itself: it loads nothing and sends "
-        "nothing.</p>\n<details><summary>Charts are drawn with d3, whose licence is this</summary><pre>",
+        "nothing.</p>\n<details><summary>Charts are drawn with d3; its licence</summary><pre>",
         page->report->version);
     tide_html_text(out, "", tide_asset_d3_licence, 0, "</pre></details></footer>\n");
 }

@@ -296,7 +296,7 @@ void tide_view_question(struct tide_cells *cells)
     static const char *const lines[] = {
         "",
         "The program is still running.",
-        "  d   leave it running, detached; it goes on being recorded",
+        "  d   leave it running, detached; recording continues",
         "  s   stop it (SIGTERM; then Ctrl-C kills it) and quit",
         "  any other key goes back to the view",
         "",

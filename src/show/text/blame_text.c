@@ -170,7 +170,7 @@ static const char *why_none(const struct tide_blame *blame)
     if (blame->by != TIDE_BLAME_GROWTH)
         return "no call site holds anything";
     if (blame->outgrown)
-        return "call sites grow by more than the process does, and explain nothing of it";
+        return "call sites grow faster than the process, so none explains its growth";
     return blame->unjudged ? "call sites were seen too rarely to be judged; '--by end' shows what each holds"
                            : "no call site grows";
 }

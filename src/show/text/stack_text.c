@@ -81,8 +81,8 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     char process[TIDE_SITE_PROCESS];
     tide_site_process_name(h, site, process, sizeof process);
     if (count == 0)
-        fprintf(out, INDENT "%s in %s\n", site->stack ? "code of no known file" : "many small sites together",
-                process);
+        fprintf(out, INDENT "%s in %s\n",
+                site->stack ? "code in an unknown file" : "many small sites together", process);
     struct tide_buf line, before;
     tide_buf_init(&line, 4 * TEXT);
     tide_buf_init(&before, 4 * TEXT);

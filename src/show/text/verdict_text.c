@@ -98,7 +98,7 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     tide_buf_text(b, ": ");
     put_rate(b, j);
     if (v->shape == TIDE_SHAPE_ACCELERATING)
-        tide_buf_text(b, ", and faster all the time: this is the rate of the last third");
+        tide_buf_text(b, ", and accelerating: the rate is that of the last third");
     if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) { /* stairs inside come from sampling */
         tide_buf_format(b, ", in %zu jumps", v->stairs);
         if (isfinite(v->stair_period))
@@ -168,8 +168,9 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
         return;
     }
     if (j->unexplained) {
-        tide_buf_format(b, " in the sum of %zu processes, none of which clearly grows; %s more %s", j->members,
-                        STRETCH(j, v->steps_needed), would(a, "would settle it", "would have settled it"));
+        tide_buf_format(b, " in the sum of %zu processes, none of which clearly grows; %s more %s",
+                        j->members, STRETCH(j, v->steps_needed),
+                        would(a, "would settle it", "would have settled it"));
         return;
     }
     if (isfinite(v->drop_x))
@@ -179,7 +180,7 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
     if (isfinite(v->jump_x))
         put_place_of_jump(b, j);
     tide_buf_format(b, "%snot enough data to tell a leak from noise (%zu sample%s)",
-                    isfinite(v->jump_x) ? "; beside that " : "", j->count, j->count == 1 ? "" : "s");
+                    isfinite(v->jump_x) ? "; apart from that, " : "", j->count, j->count == 1 ? "" : "s");
     if (!isfinite(v->steps_needed))
         return;
     if (j->x_is_steps)
@@ -610,8 +611,7 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
             TIDE_DURATION(a->gap_seconds), TIDE_DURATION(a->gap_from));
     hand_on(&b, "gap", put, context);
     if (a->beyond)
-        tide_buf_format(&b,
-                        "%zu more series are too many to be judged: the smallest processes, the last gauges",
+        tide_buf_format(&b, "%zu more series were not judged (the smallest processes and the last gauges)",
                         a->beyond);
     hand_on(&b, "beyond", put, context);
     put_steps(&b, a);
