@@ -56,7 +56,7 @@ const struct tide_command tide_command_run = {
         "\n"
         "Steps come from the program itself (tidemark.h, or the Python package), or else from what it prints: "
         "progress bars, 'step 12', 'iter 12/100', 'it 12', 'update 12', '[12/100] loss 0.3', 'Epoch 3', or what --step-regex finds; output that goes to "
-        "/dev/null is read too. A step is what is counted there: of a program that prints the items seen, as in 'Train Epoch: 1 [640/60000 (1%)]', an item. Without steps, the axis is time. This is also the case for a program that buffers its output, as Python does in a pipe unless PYTHONUNBUFFERED=1.\n"
+        "/dev/null is read too. If the output counts items, as in 'Train Epoch: 1 [640/60000 (1%)]', a step is an item. Without steps, the axis is time. This is also the case for a program that buffers its output, as Python does in a pipe unless PYTHONUNBUFFERED=1.\n"
         "\n"
         "With --heap a library is preloaded into the command and every program it starts. It keeps live bytes by call "
         "stack: allocations of at least a quarter of --heap-interval are all counted, smaller ones are sampled and scaled up. "
