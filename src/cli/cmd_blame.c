@@ -43,14 +43,14 @@ static int read_options(const struct values *v, char **operands, int count, stru
     int expected = v->between ? 3 : 1;
     if (count != expected) {
         tide_err_set(err,
-                     v->between ? "--between needs a file and two steps"
-                                : "expected one recording, got %d arguments",
+                     v->between ? "blame: --between needs a file and two steps"
+                                : "blame: expected one recording, got %d arguments",
                      count);
         return tide_err_hint(err, v->between ? "tidemark blame --between RUN.tide 100 200"
                                              : "tidemark blame RUN.tide");
     }
     if ((v->by != NULL) + (v->phase != NULL) + v->between > 1)
-        return tide_err_set(err, "--by, --phase and --between cannot be used together");
+        return tide_err_set(err, "blame: --by, --phase and --between cannot be used together");
     if (v->by)
         want->by = !strcmp(v->by, "peak")  ? TIDE_BLAME_PEAK
                    : !strcmp(v->by, "end") ? TIDE_BLAME_END
@@ -63,7 +63,7 @@ static int read_options(const struct values *v, char **operands, int count, stru
         return 0;
     want->by = TIDE_BLAME_BETWEEN;
     if (tide_real_parse(operands[1], &want->from_x) || tide_real_parse(operands[2], &want->to_x))
-        return tide_err_set(err, "--between needs two steps, as numbers");
+        return tide_err_set(err, "blame: --between needs two steps, as numbers");
     return 0;
 }
 

@@ -32,22 +32,22 @@ static int read_operands(const struct values *v, char **operands, int count, str
 {
     *want = (struct tide_diff_options){.between = v->between, .usual = !v->between && !v->at};
     if (v->between && v->at)
-        return tide_err_set(err, "--at and --between cannot be used together");
+        return tide_err_set(err, "diff: --at and --between cannot be used together");
     if (v->at && tide_moment_parse(v->at, &want->moments[0], err))
-        return tide_err_wrap(err, "--at");
+        return tide_err_wrap(err, "diff: --at");
     if (v->at)
         want->moments[1] = want->moments[0];
     if (count != (v->between ? 3 : 2)) {
         if (v->between)
-            tide_err_set(err, "--between needs a file and two moments");
+            tide_err_set(err, "diff: --between needs a file and two moments");
         else
-            tide_err_set(err, "expected two recordings, got %d arguments", count);
+            tide_err_set(err, "diff: expected two recordings, got %d arguments", count);
         return tide_err_hint(err, v->between ? "tidemark diff --between RUN.tide 100 200"
                                              : "tidemark diff BEFORE.tide AFTER.tide");
     }
     for (int i = 0; i < 2 && v->between; i++)
         if (tide_moment_parse(operands[1 + i], &want->moments[i], err))
-            return tide_err_wrap(err, "--between");
+            return tide_err_wrap(err, "diff: --between");
     return 0;
 }
 

@@ -37,31 +37,32 @@ static int read_options(const struct values *v, int count, const struct tide_exp
 {
     struct tide_export_options o = {.at = {TIDE_MOMENT_END, NAN}, .growth = v->growth};
     if (v->at && tide_moment_parse(v->at, &o.at, err))
-        return tide_err_wrap(err, "--at");
+        return tide_err_wrap(err, "export: --at");
     if (!v->format) {
-        tide_err_set(err, "--format is missing");
+        tide_err_set(err, "export: --format is missing");
         return tide_err_hint(err, "tidemark export --format pprof -o heap.pb.gz RUN.tide");
     }
     if (count != 1) {
-        tide_err_set(err, "expected one recording, got %d arguments", count);
+        tide_err_set(err, "export: expected one recording, got %d arguments", count);
         return tide_err_hint(err, "tidemark export --format %s RUN.tide", v->format);
     }
     const struct tide_export_format *format = tide_export_find(v->format);
     if (v->at && !format->has_moment)
-        return tide_err_set(err, "%s holds the whole run: --at is for the other formats", format->name);
+        return tide_err_set(err, "export: %s holds the whole run: --at is for the other formats",
+                            format->name);
     if (v->growth && !format->needs_sites)
-        return tide_err_set(err, "--growth is for pprof, speedscope and collapsed");
+        return tide_err_set(err, "export: --growth is for pprof, speedscope and collapsed");
     if (v->at && v->growth)
-        return tide_err_set(err, "--at and --growth cannot be used together");
+        return tide_err_set(err, "export: --at and --growth cannot be used together");
     if (v->what && strcmp(format->name, "csv"))
-        return tide_err_set(err, "--what is for csv");
+        return tide_err_set(err, "export: --what is for csv");
     if (v->what)
         o.rows = !strcmp(v->what, "sites")   ? TIDE_EXPORT_SITES
                  : !strcmp(v->what, "marks") ? TIDE_EXPORT_MARKS
                                              : TIDE_EXPORT_PROCESSES;
     bool to_stdout = !v->out || !strcmp(v->out, "-");
     if (format->is_binary && to_stdout && isatty(STDOUT_FILENO)) {
-        tide_err_set(err, "%s is binary, and standard output is a terminal", format->name);
+        tide_err_set(err, "export: %s is binary, and standard output is a terminal", format->name);
         return tide_err_hint(err, "name a file: -o heap%s", format->suffix);
     }
     *ret_format = format;

@@ -108,11 +108,11 @@ static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *v = (const void *)call->values;
     if (call->count == 0) {
-        tide_err_set(err, "no file was given");
+        tide_err_set(err, "judge: no file was given");
         return tide_err_hint(err, "tidemark judge RUN.tide, or a log: tidemark judge memory.csv");
     }
     if ((v->items > 0) != (v->per_step > 0)) {
-        tide_err_set(err, "--items and --per-step go together");
+        tide_err_set(err, "judge: --items and --per-step go together");
         return tide_err_hint(err, "663 images, 8 per step: --items 663 --per-step 8");
     }
     int code = TIDE_EXIT_OK;

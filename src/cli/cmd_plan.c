@@ -111,7 +111,7 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     if (v->dropout >= 0)
         job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout = v->dropout;
     if (job->sharding && job->degree == 1) {
-        tide_err_set(err, "--shard %s needs more than one process", v->shard);
+        tide_err_set(err, "plan: --shard %s needs more than one process", v->shard);
         return tide_err_hint(err, "say how many processes there are: --processes N");
     }
     return tide_job_check(job, err);
@@ -213,7 +213,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     if (call->count)
         return plan_own(v, call->operands, call->count, err);
     if (!v->model) {
-        tide_err_set(err, "--model is missing");
+        tide_err_set(err, "plan: --model is missing");
         return tide_err_hint(err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
     }
     return check_questions(v, err) || job_of(v, &job, err) ? -1 : answer(v, &job, err);

@@ -186,7 +186,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         return tide_err_hint(err, "tidemark show RUN.tide");
     }
     if (values->json && values->csv) {
-        tide_err_set(err, "--json and --csv cannot be used together");
+        tide_err_set(err, "show: --json and --csv cannot be used together");
         return tide_err_hint(err, "--csv prints one table, --json the whole recording");
     }
     return show_file(call->operands[0], values, err);

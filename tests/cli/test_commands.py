@@ -146,6 +146,15 @@ def test_a_letter_means_the_same_everywhere(tidemark):
                 assert meaning.setdefault(letter, name) == name, f"-{letter} of {command}"
 
 
+@pytest.mark.parametrize("words", [
+    ["attach"], ["blame"], ["blame", "--between", "a.tide", "x", "y"], ["diff", "a.tide"], ["diff", "--at", "soon", "a", "b"],
+    ["export", "a.tide"], ["export", "--format", "csv"], ["judge"], ["judge", "--items", "3", "a.tide"], ["plan"], ["plan", "x"],
+    ["play"], ["report"], ["run"], ["sample"], ["show"], ["show", "--json", "--csv", "a.tide"], ["watch"]], ids=" ".join)
+def test_what_is_typed_wrong_is_told_with_the_name_of_the_command(tidemark, words):
+    done = tidemark(*words)
+    assert done.code == 2 and done.err.startswith(f"tidemark: {words[0]}: ")
+
+
 @pytest.mark.parametrize(
     "typed, meant",
     [("jugde", "judge"), ("juge", "judge"), ("shwo", "show"), ("atach", "attach"), ("wach", "watch"), ("rnu", "run"),

@@ -166,7 +166,7 @@ def test_pprof_is_not_put_on_a_terminal(made, binary, env):
         os.close(leader)
         os.close(follower)
     assert done.returncode == 2
-    assert done.stderr.decode() == "tidemark: pprof is binary, and standard output is a terminal\nhint: name a file: -o heap.pb.gz\n"
+    assert done.stderr.decode() == "tidemark: export: pprof is binary, and standard output is a terminal\nhint: name a file: -o heap.pb.gz\n"
 
 
 # ---- speedscope, collapsed
