@@ -173,9 +173,8 @@ static void on_interrupt(void *context)
 
 static int on_any_tick(void *context, const void *given)
 {
-    const struct tide_tick *tick = given;
     (void)context;
-    (void)tick;
+    (void)given;
     return 1;
 }
 

@@ -152,7 +152,6 @@ static int set_up(struct tide_relay *relay, bool status_line, struct tide_err *e
     if (what_out == TERMINAL && (relay->read_output || (status_line && tide_relay_wants_status_line())) &&
         can_own_terminal(&in, &out))
         own_terminal(relay, status_line);
-    relay->stdin_on_pty = relay->owns_terminal;
     if (!relay->owns_terminal && !relay->read_output)
         return 0;
     if (what_out >= PIPE_OR_SOCKET && set_up_stream(relay, STDOUT_FILENO, what_out, err))

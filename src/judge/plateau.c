@@ -97,8 +97,8 @@ bool tide_judging_decide_one_pass(struct tide_judging *j)
     if (!(rise > TIDE_CHANGE_NOISES * noise || t > TIDE_PASS_T) || rise < TIDE_CHANGE_SHARE * j->level ||
         !level_after || !fits_better || !same_knee || !is_even(j, &fit, before, rise))
         return false;
-    tide_judging_say_plateau(j, knee, before ? j->x[before - 1] : j->x[0], j->x[before],
-                             tide_fit_value(&fit, 1), fit.beta[1] / tide_judging_span(j));
+    tide_judging_say_plateau(j, knee, j->x[before - 1], j->x[before], tide_fit_value(&fit, 1),
+                             fit.beta[1] / tide_judging_span(j));
     j->v->one_pass = true;
     j->v->confidence =
         tide_judging_confidence(1 - 2 * tide_normal_tail(tide_judging_sureness(t, (double)j->n - 2)));

@@ -107,7 +107,7 @@ static int draw(struct tide_cells *cells, int row, int column, enum tide_style s
         int columns = taken ? (int)tide_text_columns(text + i, taken) : 1;
         rune = harmless(cells, rune);
         if (columns > 0)
-            put(cells, row, column + used, style, rune == '?' ? '?' : rune, rune == '?' ? 1 : columns);
+            put(cells, row, column + used, style, rune, rune == '?' ? 1 : columns);
         used += rune == '?' ? (columns > 0) : columns;
         i += bytes;
     }
