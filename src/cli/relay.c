@@ -220,12 +220,18 @@ void tide_relay_resized(struct tide_relay *relay)
     order(relay, ORDER_RESIZE);
 }
 
+static void wait_and_hear(struct tide_relay *relay)
+{
+    struct pollfd fd = {.fd = relay->socket[0], .events = POLLIN};
+    poll(&fd, 1, -1);
+    hear(relay);
+}
+
 static void wait_until_suspended(struct tide_relay *relay, bool wanted)
 {
-    for (hear(relay); relay->suspended != wanted && relay->socket[0] >= 0; hear(relay)) {
-        struct pollfd fd = {.fd = relay->socket[0], .events = POLLIN};
-        poll(&fd, 1, -1);
-    }
+    hear(relay);
+    while (relay->suspended != wanted && relay->socket[0] >= 0)
+        wait_and_hear(relay);
 }
 
 void tide_relay_suspend(struct tide_relay *relay)
@@ -259,10 +265,8 @@ void tide_relay_call_off(struct tide_relay *relay)
 {
     tide_relay_started(relay);
     tide_relay_finish(relay, true);
-    for (hear(relay); relay->socket[0] >= 0; hear(relay)) {
-        struct pollfd fd = {.fd = relay->socket[0], .events = POLLIN};
-        poll(&fd, 1, -1);
-    }
+    while (relay->socket[0] >= 0)
+        wait_and_hear(relay);
 }
 
 void tide_relay_free(struct tide_relay *relay)
