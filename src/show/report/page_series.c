@@ -309,12 +309,11 @@ int tide_report_site_curve(const struct tide_history_site *site, struct tide_are
     return bad;
 }
 
-const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set,
-                                                         enum tide_subject subject, int64_t process)
+const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set, int64_t process)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set->series[i].judged->subject == subject && set->series[i].judged->process == process &&
-            !set->series[i].judged->own_pages)
+        if (set->series[i].judged->subject == TIDE_SUBJECT_PROCESS &&
+            set->series[i].judged->process == process && !set->series[i].judged->own_pages)
             return &set->series[i];
     return NULL;
 }

@@ -60,8 +60,7 @@ int tide_report_site_curve(const struct tide_history_site *site, struct tide_are
 /* Returns the time at a place on the axis. */
 int64_t tide_report_time(const struct tide_summary *summary, double x);
 
-/* Returns the series of that subject and process, borrowed; NULL: there is none. */
-const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set,
-                                                         enum tide_subject subject, int64_t process);
+/* Returns the series of that process, borrowed; NULL: there is none. */
+const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set, int64_t process);
 
 #endif

@@ -70,7 +70,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
     put_word(out, j);
     fputs("<td class=\"wee\" data-label=\"Private memory\">", out);
     const struct tide_report_series *s =
-        row->members == 1 ? tide_report_series_find(&page->set, TIDE_SUBJECT_PROCESS, row->id) : NULL;
+        row->members == 1 ? tide_report_series_find(&page->set, row->id) : NULL;
     if (s)
         tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns,
                               tide_verdict_name(s->judged->verdict.kind));
