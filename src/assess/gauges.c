@@ -48,10 +48,6 @@ static int judge_gauges(struct tide_assessing *s)
         size_t count = first[name + 1] - first[name];
         if (count < TIDE_LEAST_MOMENTS || is_of_census(h->names[name]))
             continue;
-        if (s->a->count >= TIDE_JUDGED_MOST - 1) {
-            s->a->beyond++;
-            continue;
-        }
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
                                 .device = TIDE_UNKNOWN,
                                 .gauge = (int32_t)name,
