@@ -68,6 +68,12 @@ static double asked_around(const struct tide_blaming *g, const struct tide_culpr
     return sum;
 }
 
+/* Returns the growth of a site less twice the error of its samples. */
+static double least_bytes(const struct tide_culprit *c)
+{
+    return c->bytes - 2 * (isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0);
+}
+
 /* Returns the growth of an undecided site while its process leaked, as a share of that leak. NAN: the site
  * grew by more than the leak, beyond the error of its samples, so it must have been something else. */
 static double share_undecided(const struct tide_blaming *g, struct tide_culprit *c, const struct whole *leak)
@@ -75,8 +81,7 @@ static double share_undecided(const struct tide_blaming *g, struct tide_culprit 
     int64_t from_ns = tide_assess_time_of(g->a, leak->from_x), to_ns = tide_assess_time_of(g->a, leak->to_x);
     if (from_ns != TIDE_UNKNOWN)
         c->bytes = fmax(tide_moment_growth(c->site, from_ns, to_ns == TIDE_UNKNOWN ? g->to_ns : to_ns), 0);
-    double error = isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0;
-    return c->bytes - 2 * error > leak->bytes ? NAN : fmin(c->bytes / leak->bytes, 1);
+    return least_bytes(c) > leak->bytes ? NAN : fmin(c->bytes / leak->bytes, 1);
 }
 
 /* The share of a site that grows is that of the leak, or of all sites that grow in the same memory if nothing
@@ -133,14 +138,13 @@ static bool is_accused(const struct tide_blaming *g, int64_t process)
  * where a runtime moves memory from one site to another. */
 static bool outgrows(const struct tide_blaming *g, const struct tide_culprit *c)
 {
-    double error = isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0;
     bool may = !tide_site_is_on_device(c->site) && !c->bounded && c->on.verdict.kind != TIDE_JUMP;
     for (size_t i = 0; i < g->a->count && may; i++) {
         const struct tide_judged *j = &g->a->judged[i];
         const struct tide_verdict *v = &j->verdict;
         double most = fmax(v->growth_bytes, 0) + fmax(v->detectable, 0) * (v->x_last - v->start_x);
         if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && v->kind == TIDE_UNDECIDED)
-            return c->bytes - 2 * error > most;
+            return least_bytes(c) > most;
     }
     return false;
 }
