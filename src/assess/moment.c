@@ -55,32 +55,31 @@ double tide_moment_live(const struct tide_history *h, const struct tide_history_
     return bytes_of(p);
 }
 
+/* Widens a range of bytes by what the site held after from_ns and up to to_ns. */
+static void widen(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns, double *least,
+                  double *most)
+{
+    for (size_t i = TIDE_UNTIL(site->points, site->point_count, from_ns);
+         i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
+        *least = fmin(*least, bytes_of(&site->points[i]));
+        *most = fmax(*most, bytes_of(&site->points[i]));
+    }
+}
+
 void tide_moment_range(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
                        int64_t to_ns, double *ret_least, double *ret_most)
 {
     double from = tide_moment_live(h, site, from_ns, NULL), to = tide_moment_live(h, site, to_ns, NULL);
-    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
-    double least = fmin(from, to), most = fmax(from, to);
-    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
-         i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
-        least = fmin(least, bytes_of(&site->points[i]));
-        most = fmax(most, bytes_of(&site->points[i]));
-    }
-    *ret_least = least;
-    *ret_most = most;
+    *ret_least = fmin(from, to);
+    *ret_most = fmax(from, to);
+    widen(site, from_ns, to_ns, ret_least, ret_most);
 }
 
 void tide_moment_extremes(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
                           double *ret_lowest, double *ret_highest)
 {
-    size_t i = TIDE_UNTIL(site->points, site->point_count, from_ns);
-    double lowest = bytes_of(i ? &site->points[i - 1] : NULL), highest = lowest;
-    for (; i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
-        lowest = fmin(lowest, bytes_of(&site->points[i]));
-        highest = fmax(highest, bytes_of(&site->points[i]));
-    }
-    *ret_lowest = lowest;
-    *ret_highest = highest;
+    *ret_lowest = *ret_highest = bytes_of(tide_moment_point(site, from_ns));
+    widen(site, from_ns, to_ns, ret_lowest, ret_highest);
 }
 
 double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
