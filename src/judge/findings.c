@@ -30,8 +30,8 @@ double tide_judging_sureness(double t, double df)
 
 double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit)
 {
-    double widen = (1 + j->correlation) / (1 - j->correlation);
-    return fmax((double)tide_judging_points(j) / widen - tide_fit_parameters(fit->model), TIDE_FREEDOM_LEAST);
+    double independent = (double)tide_judging_points(j) / tide_fit_widening(j->correlation);
+    return fmax(independent - tide_fit_parameters(fit->model), TIDE_FREEDOM_LEAST);
 }
 
 static void fit_all(struct tide_judging *j, double correlation)
@@ -139,9 +139,8 @@ struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, d
     struct tide_fit fit;
     tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + first, j->y + j->start + first, n - first, j->least_noise,
                       j->correlation, &fit);
-    double widen = (1 + j->correlation) / (1 - j->correlation);
-    return (struct tide_judging_slope){fit.beta[1], fit.error[1],
-                                       fmax((double)(n - first) / widen - 2, TIDE_FREEDOM_LEAST)};
+    double independent = (double)(n - first) / tide_fit_widening(j->correlation);
+    return (struct tide_judging_slope){fit.beta[1], fit.error[1], fmax(independent - 2, TIDE_FREEDOM_LEAST)};
 }
 
 /*

@@ -213,7 +213,7 @@ static void fit_within(enum tide_model model, double k, const struct points *poi
     int parameters = tide_fit_parameters(model);
     double freedom = n - parameters;
     double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
-    double widen = (1 + correlation) / (1 - correlation), effective = fmax(n / widen, 3);
+    double widen = tide_fit_widening(correlation), effective = fmax(n / widen, 3);
     fit.noise = sqrt(variance);
     for (int a = 0; a < p; a++)
         fit.error[a] = sqrt(variance * widen * gram[a][a]);

@@ -53,6 +53,12 @@ void tide_fit_model_at(enum tide_model model, double k, const double *x, const d
  */
 double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n);
 
+/* By what such a correlation widens a variance, and divides the number of independent points. */
+static inline double tide_fit_widening(double correlation)
+{
+    return (1 + correlation) / (1 - correlation);
+}
+
 double tide_fit_value(const struct tide_fit *fit, double x);
 
 /* How many numbers were fitted. */
