@@ -42,26 +42,6 @@ static size_t crests_of(const struct tide_assessing *s, const struct tide_judged
     return n;
 }
 
-/* Returns the least squares slope of y over 0, 1, ..., with its standard error and the mean. */
-static double slope_of(const double *y, size_t n, double *ret_error, double *ret_mean)
-{
-    double middle = (double)(n - 1) / 2, mean = 0, sxx = 0, sxy = 0, left = 0;
-    for (size_t i = 0; i < n; i++)
-        mean += y[i] / (double)n;
-    for (size_t i = 0; i < n; i++) {
-        sxx += ((double)i - middle) * ((double)i - middle);
-        sxy += ((double)i - middle) * (y[i] - mean);
-    }
-    double slope = sxy / sxx;
-    for (size_t i = 0; i < n; i++) {
-        double off = y[i] - mean - slope * ((double)i - middle);
-        left += off * off;
-    }
-    *ret_error = sqrt(left / (double)(n - 2) / sxx);
-    *ret_mean = mean;
-    return slope;
-}
-
 /* Finds the highest value of each process of a role, in the order in which they began. Returns how many. */
 static size_t generations_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes)
 {
@@ -116,18 +96,18 @@ static void say_generations(const struct tide_assessing *s, struct tide_judged *
 /* True if a line through the peaks counts as a rise. */
 static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
 {
-    double error, mean, ignored, half_mean;
-    double slope = slope_of(bytes, n, &error, &mean);
-    double later = slope_of(bytes + n / 2, n - n / 2, &ignored, &half_mean);
-    double rise = slope * (double)(n - 1), width = tide_t_quantile95((double)(n - 2)) * error;
-    if (!(slope > CREST_Z * error) || rise < MATTERS * mean || rise < LEAST_BYTES || later < STILL * slope)
+    struct tide_line line = tide_line_through(NULL, bytes, n);
+    double slope = line.slope, later = tide_line_through(NULL, bytes + n / 2, n - n / 2).slope;
+    double rise = slope * (double)(n - 1), width = tide_t_quantile95((double)(n - 2)) * line.error;
+    if (!(slope > CREST_Z * line.error) || rise < MATTERS * line.mean_y || rise < LEAST_BYTES ||
+        later < STILL * slope)
         return false;
     *ret = (struct tide_crest){.epochs = n,
                                .per_epoch = slope,
                                .low = slope - width,
                                .high = slope + width,
-                               .first_bytes = mean - rise / 2,
-                               .last_bytes = mean + rise / 2};
+                               .first_bytes = line.mean_y - rise / 2,
+                               .last_bytes = line.mean_y + rise / 2};
     return true;
 }
 

@@ -78,29 +78,19 @@ bool tide_doubling_find(const struct tide_judge_input *input, struct tide_arena 
         drop_unlike(&f);
     if (!jumps || f.count < TIDE_DOUBLING_JUMPS)
         return false;
-    double n = (double)f.count, sx = 0, sy = 0, sxx = 0, sxy = 0, rest = 0;
-    for (size_t i = 0; i < f.count; i++) {
-        sx += f.x[i] / n;
-        sy += f.bytes[i] / n;
-    }
-    for (size_t i = 0; i < f.count; i++) {
-        sxx += (f.x[i] - sx) * (f.x[i] - sx);
-        sxy += (f.x[i] - sx) * (f.bytes[i] - sy);
-    }
-    double slope = sxx > 0 ? sxy / sxx : 0;
-    if (!(slope > 0))
+    struct tide_line line = tide_line_through(f.x, f.bytes, f.count);
+    if (!(line.slope > 0))
         return false;
-    for (size_t i = 0; i < f.count; i++)
-        rest += pow(f.bytes[i] - sy - slope * (f.x[i] - sx), 2);
-    double full_at = sx + (f.now - sy) / slope, first = f.x[0], end = input->x[input->count - 1];
-    double off = sqrt(rest / n) / (f.bytes[f.count - 1] - f.bytes[0]);
+    double n = (double)f.count, first = f.x[0], end = input->x[input->count - 1];
+    double full_at = line.mean_x + (f.now - line.mean_y) / line.slope;
+    double off = sqrt(line.rss / n) / (f.bytes[f.count - 1] - f.bytes[0]);
     if (off > TIDE_DOUBLING_OFF || end - first > TIDE_DOUBLING_LATE * (full_at - first))
         return false; /* it does not fill steadily, or should have grown by now */
-    double wide = tide_t_quantile95(fmax(n - 2, 1)) * sqrt(rest / fmax(n - 2, 1) / sxx);
+    double wide = tide_t_quantile95(fmax(n - 2, 1)) * line.error;
     *ret = (struct tide_doubling){.factor = usual_factor(&f),
                                   .jumps = f.count,
-                                  .slope = slope,
-                                  .slope_low = slope - wide,
-                                  .slope_high = slope + wide};
+                                  .slope = line.slope,
+                                  .slope_low = line.slope - wide,
+                                  .slope_high = line.slope + wide};
     return true;
 }

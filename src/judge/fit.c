@@ -300,6 +300,28 @@ double tide_fit_correlation(const struct tide_fit *fit, const double *x, const d
     return fmin((widen - 1) / (widen + 1), 0.97);
 }
 
+struct tide_line tide_line_through(const double *x, const double *y, size_t n)
+{
+    struct tide_line line = {0};
+    double sxx = 0, sxy = 0;
+    for (size_t i = 0; i < n; i++) {
+        line.mean_x += (x ? x[i] : (double)i) / (double)n;
+        line.mean_y += y[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double dx = (x ? x[i] : (double)i) - line.mean_x;
+        sxx += dx * dx;
+        sxy += dx * (y[i] - line.mean_y);
+    }
+    line.slope = sxx > 0 ? sxy / sxx : 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - line.mean_y - line.slope * ((x ? x[i] : (double)i) - line.mean_x);
+        line.rss += off * off;
+    }
+    line.error = sxx > 0 ? sqrt(line.rss / fmax((double)n - 2, 1) / sxx) : 0;
+    return line;
+}
+
 double tide_t_quantile95(double df)
 {
     static const double few[] = {12.7062, 4.3027, 3.1824}; /* for df = 1, 2, 3, where the series is too low */

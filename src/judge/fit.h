@@ -64,6 +64,14 @@ double tide_fit_value(const struct tide_fit *fit, double x);
 /* How many numbers were fitted. */
 int tide_fit_parameters(enum tide_model model);
 
+/* A straight line by least squares. error: standard error of the slope; rss: residual sum of squares. */
+struct tide_line {
+    double slope, error, mean_x, mean_y, rss;
+};
+
+/* x NULL: 0, 1, 2, ... The slope is 0 if all x are the same. */
+struct tide_line tide_line_through(const double *x, const double *y, size_t n);
+
 /* Two-sided 95 % quantile of Student's t, to within 0.1 % (df rounded to a whole number below 3.5), and upper
  * tail of a normal. */
 double tide_t_quantile95(double df);
