@@ -452,21 +452,6 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     return code;
 }
 
-static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
-{
-    char path[64];
-    if (tide_count_parse(text, ret_pid) || *ret_pid <= 0 || *ret_pid > INT_MAX)
-        return tide_err_set(err, "watch: '%.32s' is not a process ID", text);
-    if (*ret_pid == getpid())
-        return tide_err_set(err, "watch: %lld is tidemark itself", (long long)*ret_pid);
-    snprintf(path, sizeof path, "/proc/%lld", (long long)*ret_pid);
-    if (access(path, F_OK) == 0)
-        return 0;
-    tide_err_set(err, "watch: there is no process %lld", (long long)*ret_pid);
-    return tide_err_hint(err, "find one with 'pgrep -f train.py'; to open a file of that name, use './%lld'",
-                         (long long)*ret_pid);
-}
-
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *values = (const void *)call->values;
@@ -490,7 +475,10 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     if (!digits || call->operands[0][digits])
         return watch_file(&screen, values, call->operands[0], err);
     int64_t pid;
-    return check_pid(call->operands[0], &pid, err) ? -1 : watch_tree(&screen, values, NULL, pid, err);
+    if (!tide_track_read_pid(call->operands[0], &pid, err))
+        return watch_tree(&screen, values, NULL, pid, err);
+    tide_err_wrap(err, "watch");
+    return tide_err_hint(err, "to open a file of that name, use './%s'", TIDE_SHOWN(call->operands[0], 64));
 }
 
 static const struct values usual = {.track = TIDE_TRACK_USUAL, .screen.assess = {NAN, NAN, NAN, NULL}};

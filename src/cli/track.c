@@ -7,8 +7,11 @@
 #include "cli/recname.h"
 #include "cli/terminal.h"
 #include "record/record.h"
+#include "sense/proc_parse.h"
+#include "sense/proc_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +30,7 @@ enum {
     STATUS_MS = 500,  /* a program that ends sooner gets no status line */
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
+    STATUS_TEXT = 32 * 1024,
     SYMBOLS_MS = 20000, /* how long to wait at the end for symbols that are not resolved yet */
     SETTINGS = 2 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
@@ -587,4 +591,46 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
         tide_writer_discard(ret_outcome->path);
     release(&t);
     return bad;
+}
+
+/* ---- a tree that is already running ---- */
+
+/* Checks that the process has memory to record: 0, or -1 with an error. A zombie has given its memory back, a
+ * kernel thread never had any. */
+static int has_memory(int64_t pid, struct tide_err *err)
+{
+    char text[STATUS_TEXT];
+    struct tide_proc_status status;
+    ssize_t len = tide_proc_read_pid(AT_FDCWD, pid, "status", text, sizeof text);
+    if (len <= 0 || tide_proc_parse_status(text, (size_t)len, &status))
+        return tide_err_set(err, "cannot read the memory of process %lld: permission denied", (long long)pid);
+    if (status.state == 'Z' || status.state == 'X') {
+        tide_err_set(err, "process %lld has ended and is a zombie", (long long)pid);
+        return tide_err_hint(err, "its parent, process %lld, has not waited for it yet",
+                             (long long)status.parent_pid);
+    }
+    if (status.mapped_bytes != TIDE_UNKNOWN)
+        return 0;
+    return tide_err_set(err, "%lld is a kernel thread; it has no memory of its own", (long long)pid);
+}
+
+int tide_track_read_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
+{
+    int64_t pid;
+    char path[64];
+    if (tide_count_parse(text, &pid) || pid <= 0 || pid > INT_MAX) {
+        tide_err_set(err, "'%s' is not a process ID", TIDE_SHOWN(text, 64));
+        return tide_err_hint(err, "find one with 'pgrep -f train.py'");
+    }
+    if (pid == getpid())
+        return tide_err_set(err, "%lld is tidemark itself", (long long)pid);
+    snprintf(path, sizeof path, "/proc/%lld", (long long)pid);
+    if (access(path, F_OK)) {
+        tide_err_set(err, "there is no process %lld", (long long)pid);
+        return tide_err_hint(err, "find one with 'pgrep -f train.py'");
+    }
+    if (has_memory(pid, err))
+        return -1;
+    *ret_pid = pid;
+    return 0;
 }

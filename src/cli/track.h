@@ -62,6 +62,9 @@ struct tide_track_outcome {
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
                struct tide_err *err);
 
+/* Reads the ID of a process whose tree can be recorded: one that is there and has memory of its own. */
+int tide_track_read_pid(const char *text, int64_t *ret_pid, struct tide_err *err);
+
 /* Makes the path of the recording: config->path or, without one, a generated name, which may be outside the
  * current directory (recname.h). */
 int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_MAX], bool *ret_elsewhere,

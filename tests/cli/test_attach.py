@@ -76,15 +76,19 @@ def test_a_process_that_has_ended_but_is_still_listed_is_refused(tidemark, tmp_p
     assert (done.code, done.out) == (2, "")
     assert done.err == (f"tidemark: attach: process {zombie.pid} has ended and is a zombie\n"
                         f"hint: its parent, process {os.getpid()}, has not waited for it yet\n")
+    done = tidemark("watch", zombie.pid)
+    assert done.code == 2 and done.err.startswith(f"tidemark: watch: process {zombie.pid} has ended and is a zombie\n")
     assert list(tmp_path.iterdir()) == []
     zombie.wait()
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/2/comm") or "kthreadd" not in open("/proc/2/comm").read(),
                     reason="no thread of the kernel is to be seen here")
-def test_a_thread_of_the_kernel_is_refused(tidemark, tmp_path):
-    done = tidemark("attach", 2)
-    assert (done.code, done.err) == (2, "tidemark: attach: 2 is a kernel thread; it has no memory of its own\n")
+@pytest.mark.parametrize("command", ["attach", "watch"])
+def test_a_thread_of_the_kernel_is_refused(tidemark, tmp_path, command):
+    done = tidemark(command, 2)
+    assert done.code == 2
+    assert done.err.startswith(f"tidemark: {command}: 2 is a kernel thread; it has no memory of its own\n")
     assert list(tmp_path.iterdir()) == []
 
 
