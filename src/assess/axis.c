@@ -18,6 +18,7 @@ enum {
 static const double LAST_STEP =
     1.25; /* times the mean step: how long the last one may take before the program's end begins */
 
+static const double REST_SAID = 1.0 / 3;       /* of the time since the first step: so much is said */
 static const double REST_SHARE = 0.2;          /* of the time since the first step */
 static const double REST_RISE = 0.02;          /* of the process: less does not change the axis */
 static const double REST_RISE_LEAST = 4 << 20; /* bytes, likewise */
@@ -165,6 +166,15 @@ static int64_t first_epoch_of(const struct tide_history *h)
     return epochs >= FEWEST_EPOCHS && last_ns - first_ns >= end_ns / EPOCHS_SHARE ? first_ns : 0;
 }
 
+/* Returns the last step mark with a name, of any process: ranks do not end at the same moment. */
+static int64_t last_mark(const struct tide_history *h, int64_t stage, int64_t at_least_ns)
+{
+    for (size_t i = h->mark_count; i-- > 0;)
+        if (h->marks[i].kind == TIDE_MARK_STEP && h->marks[i].name == stage)
+            return h->marks[i].t_ns > at_least_ns ? h->marks[i].t_ns : at_least_ns;
+    return at_least_ns;
+}
+
 /* Finds what came after the last step of a run that has ended: a bar of preprocessing, or the first of two
  * stages, may be all that a program counts. If memory rose mostly after it, the axis is time. */
 static void look_at_rest(const struct tide_history *h, int64_t over_ns, struct tide_arena *arena,
@@ -183,7 +193,8 @@ static void look_at_rest(const struct tide_history *h, int64_t over_ns, struct t
                                    .begin_ns = first_ns,
                                    .end_ns = fall_of(h, process, over_ns) - 1,
                                    .seconds_per_step = 1};
-    axis->rest_s = rest_s;
+    if (process || rest > REST_SAID * (double)(last_ns - first_ns))
+        axis->rest_s = rest_s;
 }
 
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
@@ -227,7 +238,7 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
                               .count = n,
                               .end_ns = end_of(h, stepper, t_ns[n - 1], mark_gap),
                               .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
-    look_at_rest(h, t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap), arena, ret);
+    look_at_rest(h, last_mark(h, stage, t_ns[n - 1]) + (int64_t)(LAST_STEP * mark_gap), arena, ret);
     return 0;
 }
 

@@ -233,15 +233,16 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     if (b.len)
         fprintf(out, "<span class=\"habit\">%s</span> ", tide_buf_view(&b));
     tide_html_text(out, "<span class=\"who\">", c->process_name, 0, "");
-    fprintf(out, ", %s, %s live at the end</span></div>\n", tide_site_kind_name(c->site->kind),
+    fprintf(out, ", %s, %s live at the end</span>", tide_site_kind_name(c->site->kind),
             TIDE_SIZE(c->live_bytes));
+    for (size_t i = 0; i < c->holder_count; i++)
+        tide_html_text(out, "<span class=\"holder\">held by ", c->holders[i], 0, "</span>");
+    fputs("</div>\n", out);
     if (!tide_report_site_curve(c->site, &page->arena, SPARK_POINTS, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
     put_stack(page, c->site);
     if (c->caller_count)
         put_callers(page, c);
-    for (size_t i = 0; i < c->holder_count; i++)
-        tide_html_text(out, "<p class=\"more\">held by ", c->holders[i], 0, "</p>\n");
     fputs("</li>\n", out);
     tide_buf_release(&b);
 }
