@@ -44,6 +44,9 @@ static inline int tide_assessing_no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to judge the recording");
 }
 
+/* Makes the axis, buckets, epochs, phases and roles that series are judged on. -1: no memory. (frame.c) */
+int tide_assessing_frame(struct tide_assessing *s);
+
 /* Returns the role of a process, or its name if it has none; lives in the assessment. NULL: out of memory. */
 const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *process);
 
