@@ -284,6 +284,8 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
         return -1;
     tide_arena_rewind(s->scratch, mark);
     allow_for_start(s, j);
+    if (s->axis.given_back && j->verdict.kind == TIDE_LEAK) /* such as a final evaluation */
+        tide_assessing_doubt(&j->verdict, j->verdict.x_last - j->verdict.start_x);
     j->room_bytes = NAN;
     j->x_is_steps = s->axis.is_steps;
     j->seconds_per_step = s->axis.seconds_per_step;

@@ -13,6 +13,7 @@ enum {
     FEWEST_EPOCHS = 3,
     EPOCHS_SHARE = 4, /* at least a quarter of the run */
     REST_LOOKS = 12,
+    GIVEN_BACK_LOOKS = 2,
 };
 
 static const double LAST_STEP =
@@ -136,6 +137,25 @@ static int64_t rises_after(const struct tide_history *h, int64_t first_ns, int64
     return 0;
 }
 
+/* True if a process gave back what it had taken since `end_ns` before it ended: more than a look before, in
+ * which the interpreter may free everything. */
+static bool gives_back(const struct tide_history *h, int64_t process, int64_t end_ns,
+                       struct tide_arena *arena)
+{
+    const struct tide_history_process *p = tide_history_process(h, process);
+    int64_t last_ns = h->ticks[h->tick_count - 1].t_ns;
+    double before = level_between(h, p, end_ns, end_ns + (last_ns - end_ns) / REST_LOOKS, arena),
+           after = level_between(h, p, last_ns - (last_ns - end_ns) / 3, last_ns, arena);
+    size_t low = 0;
+    for (size_t i = tide_history_tick_from(h, end_ns); i < h->tick_count; i++) {
+        const struct tide_history_point *point = tide_history_point_at(p, h->ticks[i].t_ns);
+        bool lives = point && (p->row.ended_ns == TIDE_UNKNOWN || h->ticks[i].t_ns < p->row.ended_ns);
+        if (lives)
+            low = (double)point->private_bytes < (before + after) / 2 ? low + 1 : 0;
+    }
+    return low >= GIVEN_BACK_LOOKS;
+}
+
 /* True if steps came in few looks, several in each and none in those between, so that it is not known where
  * memory was when they were made. */
 static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t count)
@@ -190,8 +210,9 @@ static void look_at_rest(const struct tide_history *h, int64_t over_ns, struct t
     if (process)
         *axis = (struct tide_axis){.told = axis->told,
                                    .outgrown = true,
+                                   .given_back = gives_back(h, process, over_ns, arena),
                                    .begin_ns = first_ns,
-                                   .end_ns = fall_of(h, process, over_ns) - 1,
+                                   .end_ns = INT64_MAX,
                                    .seconds_per_step = 1};
     if (process || rest > REST_SAID * (double)(last_ns - first_ns))
         axis->rest_s = rest_s;

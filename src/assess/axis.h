@@ -26,8 +26,9 @@ struct tide_axis {
     double rest_s; /* seconds that an ended run went on after its last step, if that is a good part; else 0 */
     bool outgrown; /* memory rose in them by more than in the steps: the axis is seconds, from the first step
                     */
-    int64_t end_ns; /* of a program that ended well: when its last step was over, or it freed its memory for
-                       good. What follows is not training */
+    bool given_back; /* outgrown, and freed again at the end: not surely a leak */
+    int64_t end_ns;  /* of a program that ended well: when its last step was over, or it freed its memory for
+                        good. What follows is not training */
 };
 
 /* The result lives in the arena. The axis is steps only if there are some, spread over some samples. */

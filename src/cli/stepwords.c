@@ -43,6 +43,9 @@ struct counter {
     int64_t rises;
     int64_t rises_alone;       /* rises since the believed counter was last seen */
     int64_t began_ns, last_ns; /* of the count since its last restart */
+    int stage;                 /* in which it was last believed; 0: never */
+    int64_t emitted;           /* the last step it supplied before another was believed */
+    bool came_back;            /* after it had given way: as training does after validation */
     struct tide_stepwords_found kept[KEPT];
     size_t kept_count;
 };
@@ -588,10 +591,15 @@ static bool is_new_stage(const struct counter *old, const struct counter *c)
 
 static void believe(struct tide_stepwords *words, struct counter *c)
 {
-    const struct counter *old = words->believed < 0 ? NULL : &words->counters[words->believed];
+    struct counter *old = words->believed < 0 ? NULL : &words->counters[words->believed];
     bool afresh = !old || is_new_stage(old, c);
     words->believed = (int)(c - words->counters);
-    if (afresh) {
+    if (old)
+        old->emitted = words->last_step;
+    if (c->came_back) {
+        words->stage = c->stage;
+        words->last_step = c->emitted;
+    } else if (afresh) {
         words->stage++;
         words->last_step = -1;
         for (size_t i = 0; i < c->kept_count; i++)
@@ -599,6 +607,7 @@ static void believe(struct tide_stepwords *words, struct counter *c)
     } else if (c->offset + c->last < words->last_step / 2 - 10) {
         c->offset = words->last_step + 1 - c->last; /* a much smaller count: continue from here */
     } /* otherwise its own numbers count, once they are larger */
+    c->stage = words->stage;
 }
 
 static bool deserves_belief(const struct tide_stepwords *words, const struct counter *c)
@@ -608,7 +617,9 @@ static bool deserves_belief(const struct tide_stepwords *words, const struct cou
     const struct counter *now = &words->counters[words->believed];
     if (c->rank != now->rank)
         return c->rank < now->rank && c->rises >= 2;
-    if (has_finished(now) && c->rises_alone >= GIVES_WAY &&
+    if (c->came_back)
+        return true;
+    if (has_finished(now) && !now->came_back && c->rises_alone >= GIVES_WAY &&
         c->last_ns - now->last_ns > now->last_ns - now->began_ns)
         return true;
     int64_t need = now->rises > 20 ? now->rises : 20;
@@ -625,6 +636,7 @@ static void sight(struct tide_stepwords *words, const struct sighting *seen, int
     if (!rise(c, seen, t_ns))
         return;
     c->rises_alone++;
+    c->came_back = c->came_back || (!is_believed && c->stage > 0 && c->stage < words->stage);
     if (c->kept_count == KEPT)
         c->kept_count = halve(c->kept, KEPT);
     c->kept[c->kept_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, c->offset + c->last, 0};

@@ -51,6 +51,19 @@ double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop 
     return j->x[drop->bottom];
 }
 
+/* Returns by how much memory came down again after a place, at the most. */
+static double retreat_after(const struct tide_judging *j, double x)
+{
+    double highest = -INFINITY, most = 0;
+    for (size_t i = 0; i < j->moments.count; i++) {
+        if (j->moments.x[i] < x)
+            continue;
+        highest = fmax(highest, j->moments.low[i]);
+        most = fmax(most, highest - j->moments.low[i]);
+    }
+    return most;
+}
+
 bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop)
 {
     size_t first = tide_judging_behind_warmup(j), last = j->n - 1;
@@ -59,6 +72,9 @@ bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide
     double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]),
            before = (j->y[drop->top] - j->y[first]) / fmax(j->x[drop->top] - j->x[first], 1e-300);
     bool level = drop->top >= TIDE_DROP_WINDOWS && before <= TIDE_DROP_LEVEL * rate;
-    bool few = j->n - drop->bottom < 2 * TIDE_FEWEST_WINDOWS;
-    return few || (!level && rise <= j->y[drop->top] - j->y[drop->bottom]);
+    bool few =
+        j->n - drop->bottom<2 * TIDE_FEWEST_WINDOWS, falls = retreat_after(j, tide_judging_drop_x(j, drop))>
+                       TIDE_LEAK_RETREAT *
+                   rise;
+    return few || falls || (!level && rise <= j->y[drop->top] - j->y[drop->bottom]);
 }

@@ -215,6 +215,27 @@ static void what_rises_after_the_last_step_is_judged_by_time(void **state)
     tide_assessment_free(a);
 }
 
+static void a_final_evaluation_that_is_freed_is_no_leak(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer"), held = 400 * MIB;
+    for (int64_t i = 0; i < 163; i++) {
+        if (i < 100)
+            mark(&m, 0, TIDE_MARK_STEP, i, "");
+        held = i < 100 || i >= 160 ? 400 * MIB : held + 4 * MIB;
+        look(&m, 1, held);
+        sample(&m, id, held);
+    }
+    struct tide_err err;
+    ok(tide_writer_meta_integer(m.writer, TIDE_META_EXIT, 0, &err), &err);
+    ok(tide_writer_meta_integer(m.writer, TIDE_META_ENDED, m.t_ns, &err), &err);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_not_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 static void what_does_not_rise_after_the_last_step_is_said(void **state)
 {
     (void)state;
@@ -754,6 +775,7 @@ int main(void)
         cmocka_unit_test(the_only_process_is_the_answer_however_much_of_a_file_it_maps),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(what_rises_after_the_last_step_is_judged_by_time),
+        cmocka_unit_test(a_final_evaluation_that_is_freed_is_no_leak),
         cmocka_unit_test(what_does_not_rise_after_the_last_step_is_said),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),

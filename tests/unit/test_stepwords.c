@@ -375,6 +375,23 @@ static void bars_of_epochs_and_validation_stay_one_stage(void **state)
     finish(run);
 }
 
+/* A named bar of training that is shorter than the one of validation beside it. */
+static void training_is_believed_again_when_it_comes_back(void **state)
+{
+    (void)state;
+    struct run *run = begin(NULL);
+    for (int epoch = 0; epoch < 4; epoch++) {
+        for (int i = 0; i <= 20; i++, run->now += 100000000)
+            say(run, "\r %d%%|##  | %d/20 [00:01<00:02, 9.8it/s]", i, i);
+        for (int i = 0; i <= 60; i++, run->now += 20000000 + 100000000 * (epoch % 2))
+            say(run, "\r Check: %d%%|##  | %d/60 [00:01<00:02, 9.8it/s]", i, i);
+    }
+    end(run);
+    assert_int_equal(run->stage, 1);
+    assert_int_equal(last_step(run), 80);
+    finish(run);
+}
+
 static void an_outer_bar_of_epochs_does_not_hide_the_inner_one(void **state)
 {
     (void)state;
@@ -552,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_bar_of_preparation_gives_way_to_the_training_loop),
         cmocka_unit_test(steps_behind_a_finished_bar_are_a_stage_of_their_own),
         cmocka_unit_test(bars_of_epochs_and_validation_stay_one_stage),
+        cmocka_unit_test(training_is_believed_again_when_it_comes_back),
         cmocka_unit_test(an_outer_bar_of_epochs_does_not_hide_the_inner_one),
         cmocka_unit_test(a_global_step_is_believed_over_a_step_of_the_epoch),
         cmocka_unit_test(one_absurd_number_is_ignored_until_it_is_repeated),
