@@ -5,8 +5,11 @@
 #include "assess/blame.h"
 #include "hook/draw.h"
 #include "made_recording.h"
+#include "sanitized.h"
 
-enum { INTERVAL = 512 * 1024, RUNS = 100, CHURN = 1024 };
+/* How often the truth is in an interval is no question for a sanitizer: it is shown every program a few
+ * times. */
+enum { INTERVAL = 512 * 1024, RUNS = SANITIZED ? 12 : 100, CHURN = 1024 };
 
 struct program {
     int steps;
