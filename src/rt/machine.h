@@ -94,9 +94,7 @@ float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
                         const struct tide_update_rule *rule);
 
 /* Call after the last micro-batch. Does nothing if the last loss or the norm is not finite, just as a fused
- * update does nothing then. The work is only marked as due (due.h): the next pass does it, or the first call
- * that reads a parameter or its state or runs another program. Returns the norm of the gradients before
- * clipping, NAN if it was not measured. */
+ * update does nothing then. Returns the norm of the gradients before clipping, NAN if it was not measured. */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
 
 /* Sets a function to call after each instruction of a training pass and after the update, to time them, or

@@ -62,7 +62,6 @@ struct tide_op {
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     /* What the backward pass reads for the gradient of in[i]. Bit k stands for in[k] or out[k]. */
     unsigned reads_in[TIDE_OPERANDS], reads_out[TIDE_OPERANDS];
-    unsigned gathers; /* bit i: the forward pass reads only those rows of in[i] that in[0] names */
     unsigned streams; /* bit i: if in[i] is streamed, the kernel asks the source for the rows it works on */
     bool ends;        /* the forward pass can add a tensor to its result and apply ReLU before it writes */
     bool keeps;       /* its outputs depend on parameters alone and are states */

@@ -57,7 +57,6 @@ const struct tide_op tide_op_of_embed = {
     .work = work,
     .reads_in = {[TABLE] = 1U << TOKENS, [PLACES] = 1U << POSITIONS},
     .streams = 1U << TABLE,
-    .gathers = 1U << TABLE,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

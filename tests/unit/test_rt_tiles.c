@@ -80,7 +80,7 @@ static void *multiplied_so(const struct trial *t, bool is_few)
     if (is_few)
         tide_few_multiply(t->kind, &t->product, &operands, scratch);
     else
-        tide_tiles_multiply(t->kind, &t->product, &operands, scratch, NULL);
+        tide_tiles_multiply(t->kind, &t->product, &operands, scratch);
     free(scratch);
     return operands.c;
 }
@@ -596,7 +596,7 @@ static void nothing_beyond_an_operand_is_asked_for(void **state)
                 struct tide_strip strip = {line, LANES, cell, cell + STEP};
                 struct tide_cache_lines lines = tide_pack_cache_lines(&o, strip);
                 while (lines.count > 0) {
-                    const char *at = tide_cache_lines_next(&lines, 1);
+                    const char *at = tide_cache_lines_next(&lines);
                     assert_true(at >= data && at < end);
                     asked++;
                 }

@@ -1,7 +1,6 @@
 #include "rt/cpu/cpu_device.h"
 #include "base/check.h"
 #include "rt/cpu/arena_pages.h"
-#include "rt/cpu/due.h"
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/peak.h"
 #include "rt/cpu/rows.h"
@@ -46,8 +45,6 @@ struct tide_arena {
     struct loaded programs[TIDE_PROGRAMS];
     int training;                 /* the program that trains; -1: none */
     struct tide_trained *trained; /* for each tensor that is a parameter that trains */
-    struct tide_due *due;         /* the last step's update; NULL: updates are done at once */
-    int *numbers;                 /* of each tensor in `due`; -1: not there */
     double *squares;              /* of each parameter's gradient */
     bool measures;                /* there are any squares */
     bool *kept;                   /* for each tensor: written by an operator that keeps, and still valid */
@@ -72,67 +69,6 @@ static void *home_of(const struct tide_arena *a, int tensor)
     const struct tide_tensor *t = &a->graph->tensors[tensor];
     TIDE_CHECK_TRUE(tide_tensor_lasts(t));
     return at(a, a->start[tide_tensor_section(t)] + t->offset);
-}
-
-/* ---- the update that is due */
-
-/* Adds a tensor if it is a parameter that trains and not listed yet. */
-static int list_one(struct tide_arena *a, int tensor, struct tide_err *err)
-{
-    const struct tide_graph *g = a->graph;
-    const struct tide_program *p = &g->programs[a->training];
-    const struct tide_tensor *t = &g->tensors[tensor];
-    bool by_rows = false;
-    if (!tide_tensor_trains(t) || a->numbers[tensor] >= 0)
-        return 0;
-    for (int i = p->first; i < p->end; i++)
-        for (int k = 0; k < g->nodes[i].in_count; k++)
-            by_rows |= g->nodes[i].in[k] == tensor && (g->nodes[i].op->gathers >> k & 1);
-    a->numbers[tensor] = tide_due_add(a->due, home_of(a, tensor), tide_tensor_rows(t), tide_tensor_columns(t),
-                                      by_rows, t->decays, err);
-    return a->numbers[tensor] < 0 ? -1 : 0;
-}
-
-/* In the order in which a pass needs them complete. */
-static int list_due(struct tide_arena *a, struct tide_err *err)
-{
-    const struct tide_graph *g = a->graph;
-    const struct tide_program *p = &g->programs[a->training];
-    int64_t apart = (int64_t)(section_bytes(a, TIDE_TRAINED) / sizeof(float));
-    a->numbers = malloc(((size_t)g->tensor_count + 1) * sizeof *a->numbers);
-    if (!a->numbers)
-        return tide_err_set(err, "out of memory");
-    if (tide_due_new(g->tensor_count, apart, &a->due, err))
-        return -1;
-    for (int i = 0; i < g->tensor_count; i++)
-        a->numbers[i] = -1;
-    for (int i = p->first; i < p->end; i++)
-        for (int k = 0; k < g->nodes[i].in_count; k++)
-            if (!(g->nodes[i].op->gathers >> k & 1) && list_one(a, g->nodes[i].in[k], err))
-                return -1;
-    for (int i = 0; i < g->tensor_count; i++)
-        if (list_one(a, i, err))
-            return -1;
-    return 0;
-}
-
-/* Updates what a node's forward pass reads. */
-static void settle_for(const struct tide_arena *a, const struct tide_node *node)
-{
-    for (int k = 0; a->due && k < node->in_count; k++) {
-        int number = a->numbers[node->in[k]];
-        const struct tide_tensor *rows = &a->seen.tensors[node->in[0]];
-        if (number >= 0 && (node->op->gathers >> k & 1))
-            tide_due_rows(a->due, number, home_of(a, node->in[0]), tide_tensor_count(rows));
-        else if (number >= 0)
-            tide_due_until(a->due, number);
-    }
-}
-
-static void settle(const struct tide_arena *a)
-{
-    if (a->due)
-        tide_due_all(a->due);
 }
 
 /* Called when parameters change or a program overwrites the memory of states. */
@@ -164,22 +100,13 @@ static void place_trained(struct tide_arena *a)
     }
 }
 
-/* An update may wait (due.h) where weights, both moments and gradients are all f32. */
-static bool can_wait(const struct tide_arena *a)
-{
-    return section_bytes(a, TIDE_GRADIENTS) && a->graph->optimizer == &tide_optimizer_adamw &&
-           section_bytes(a, TIDE_OPTIMIZER) == 2 * section_bytes(a, TIDE_TRAINED);
-}
-
 static void give_back(struct tide_arena *a)
 {
     if (!a)
         return;
-    tide_due_free(a->due);
     tide_pages_release(&a->pages);
     for (int i = 0; i < TIDE_PROGRAMS; i++)
         free(a->programs[i].list);
-    free(a->numbers);
     free(a->squares);
     free(a->kept);
     free(a->trained);
@@ -203,8 +130,6 @@ static int fill_arena(struct tide_arena *a, struct tide_err *err)
                        err))
         return -1;
     place_trained(a);
-    if (can_wait(a) && list_due(a, err))
-        return -1;
     tide_pages_touch(&a->pages, a->start[TIDE_SECTIONS]);
     return 0;
 }
@@ -230,10 +155,8 @@ static int take(struct tide_device *device, const struct tide_graph *graph, cons
 
 static void *lend(struct tide_arena *a, size_t place)
 {
-    if (place < a->start[TIDE_INPUTS]) {
-        settle(a);
+    if (place < a->start[TIDE_INPUTS])
         forget_kept(a);
-    }
     return at(a, place);
 }
 
@@ -452,7 +375,6 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
     case TIDE_RUN:
         if (a->kept[call.node->out[0]])
             break;
-        settle_for(a, call.node);
         call.learns = rule;
         r->kernels->forward(&call);
         a->kept[call.node->out[0]] = call.node->op->keeps;
@@ -461,7 +383,6 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
         r->kernels->forward(&call);
         break;
     case TIDE_RUN_BACKWARD:
-        settle(a); /* before gradients are written */
         r->kernels->backward(&call);
         break;
     case TIDE_COPY:
@@ -486,8 +407,6 @@ static int run(struct tide_arena *a, int program, int64_t rows, int64_t micro_ba
 {
     const struct loaded *p = &a->programs[program];
     see_rows(a, program, size_for(p, rows));
-    if (!rule)
-        settle(a);
     if (!p->keeps)
         forget_kept(a);
     a->source_failed = false;
@@ -504,14 +423,6 @@ static void update(struct tide_arena *a, const struct tide_update_rule *rule)
     if (!section_bytes(a, TIDE_GRADIENTS) || !is_sound(a))
         return;
     forget_kept(a);
-    if (a->due) {
-        struct tide_optimizer_step step = rule->step;
-        step.scale = scale_of(a, rule);
-        settle(a);
-        tide_due_begin(a->due, &step, step.decay);
-        a->matmuls.due = a->due;
-        return;
-    }
     for (int i = 0; i < a->graph->tensor_count; i++) {
         const struct tide_tensor *t = &a->graph->tensors[i];
         if (tide_tensor_trains(t))
@@ -520,7 +431,7 @@ static void update(struct tide_arena *a, const struct tide_update_rule *rule)
     }
 }
 
-/* All work is done when its function returns, or before anything reads its results. */
+/* All work is done when its function returns. */
 static void nothing_to_wait_for(struct tide_arena *a)
 {
     (void)a;

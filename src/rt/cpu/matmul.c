@@ -81,7 +81,7 @@ void tide_matmul_operands(const struct tide_matmuls *m, const struct tide_produc
     else if (tide_few_fits(few, product))
         tide_few_multiply(few, product, operands, scratch);
     else
-        tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch, m->due);
+        tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch);
 }
 
 void tide_matmul(const struct tide_matmuls *m, const struct tide_product *product, const void *a,

@@ -33,12 +33,9 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
 /* Sets the types of a and b in memory, in rows without gaps. */
 void tide_product_stored(struct tide_product *product, enum tide_dtype a_from, enum tide_dtype b_from);
 
-struct tide_due;
-
 /* How products are done. */
 struct tide_matmuls {
-    bool is_reference;    /* in plain C with sums in f64, a hundred times as slow */
-    struct tide_due *due; /* an update that products do part of while they run; NULL: none */
+    bool is_reference; /* in plain C with sums in f64, a hundred times as slow */
 };
 
 /* A name for people: what products of that type run in. */

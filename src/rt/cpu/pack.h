@@ -70,14 +70,12 @@ struct tide_cache_lines {
 
 struct tide_cache_lines tide_pack_cache_lines(const struct tide_operand *operand, struct tide_strip strip);
 
-/* Returns the next lines of the row, `count` or as many as are left in it, and moves past them. */
-static inline const char *tide_cache_lines_next(struct tide_cache_lines *lines, int64_t count)
+/* Returns the next line and moves past it. */
+static inline const char *tide_cache_lines_next(struct tide_cache_lines *lines)
 {
     const char *next = lines->row + lines->at * TIDE_CACHE_LINE;
-    int64_t rest = lines->per_row - lines->at;
-    lines->at += count;
-    lines->count -= count < rest ? count : rest;
-    if (count >= rest) {
+    lines->count--;
+    if (++lines->at == lines->per_row) {
         lines->at = 0;
         lines->row += lines->stride;
     }
@@ -87,13 +85,8 @@ static inline const char *tide_cache_lines_next(struct tide_cache_lines *lines, 
 /* Prefetches all but the last `left` remaining lines into the second-level cache. */
 static inline void tide_cache_lines_ask(struct tide_cache_lines *lines, int64_t left)
 {
-    for (; lines->count > left; lines->count--) {
-        __builtin_prefetch(lines->row + lines->at * TIDE_CACHE_LINE, 0, 2);
-        if (++lines->at == lines->per_row) {
-            lines->at = 0;
-            lines->row += lines->stride;
-        }
-    }
+    while (lines->count > left)
+        __builtin_prefetch(tide_cache_lines_next(lines), 0, 2);
 }
 
 /* Prefetches `count` lines, or what is left. */

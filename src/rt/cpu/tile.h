@@ -25,8 +25,7 @@ struct tide_tile {
     bool relu;
     bool begins, ends; /* at the first cells of k sums start at 0; after the last they are written to c */
     float *sums;       /* in between, sums are kept here: [rows][columns] of the kind */
-    /* To prefetch meanwhile: cache lines of the next columns, and of what else will be read soon. */
-    struct tide_cache_lines ask, ask_more;
+    struct tide_cache_lines ask;      /* to prefetch meanwhile: the next columns */
     struct tide_unwritten *unwritten; /* of the thread: the tile before this one */
 };
 
@@ -89,7 +88,6 @@ struct tide_tile_kind {
     int block;             /* cells that are multiplied at a time, so that columns of them stay in a cache */
     int group;             /* panels that are multiplied with one block of rows before the next block */
     int rows_to_pack_for;  /* for fewer rows, threads do not each pack columns */
-    int more_per_cell;     /* cache lines of ask_more that a tile prefetches with each cell */
     tide_packer *pack_a, *pack_b;
     tide_packer *pack_cells; /* cell by cell, sixteen lanes, whatever the others do */
     void (*tile)(const struct tide_tile *tile);

@@ -111,9 +111,9 @@ TIDE_INLINE void ask_for_c(const struct tide_tile *t, int64_t cell)
 TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, bool has_second)
 {
     const uint32_t *a = t->a, *second = t->a + t->a_row, *b = t->b;
-    struct tide_cache_lines ask = t->ask, more = t->ask_more;
+    struct tide_cache_lines ask = t->ask;
     struct tide_unwritten *before = t->unwritten;
-    int64_t asks = per_step(ask.count, t->cells), asks_more = per_step(more.count, t->cells),
+    int64_t asks = per_step(ask.count, t->cells),
             writes = per_step(before->tile.rows - before->row, t->cells);
     bool asks_for_c = t->ends && !goes_past_caches(t);
     begin_sums(t, has_second);
@@ -133,7 +133,6 @@ TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, bool has_second)
         if (asks_for_c)
             ask_for_c(t, cell);
         tide_cache_lines_ask_some(&ask, asks);
-        tide_cache_lines_ask_some(&more, asks_more);
     }
     float *sums = t->ends ? before->sums : t->sums;
     _tile_stored(0, sums, SUM_BYTES);
@@ -212,7 +211,6 @@ const struct tide_tile_kind tide_tile_amx = {.name = "AMX",
                                              .block = 192,
                                              .group = 4,
                                              .rows_to_pack_for = 4096,
-                                             .more_per_cell = 1,
                                              .pack_a = tide_pack_squares,
                                              .pack_b = pack_columns,
                                              .pack_cells = tide_pack_avx512,

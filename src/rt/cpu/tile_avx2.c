@@ -118,9 +118,8 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
     __m256 sums[ROWS][VECTORS];
     const float *a = (const float *)(const void *)t->a, *b = (const float *)(const void *)t->b;
     const int64_t b_cell = t->b_cell;
-    struct tide_cache_lines ask = t->ask, more = t->ask_more;
-    int64_t asks = (ask.count * AHEAD + t->cells - 1) / t->cells,
-            asks_more = (more.count * AHEAD + t->cells - 1) / t->cells;
+    struct tide_cache_lines ask = t->ask;
+    int64_t asks = (ask.count * AHEAD + t->cells - 1) / t->cells;
 #pragma GCC unroll 4
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 3
@@ -129,7 +128,6 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;
         tide_cache_lines_ask_some(&ask, asks);
-        tide_cache_lines_ask_some(&more, asks_more);
 #pragma GCC unroll 4
         for (; cell < stop; cell++, a += a_cell, b += b_cell) {
             __m256 columns[VECTORS];
@@ -292,7 +290,6 @@ const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .block = 768,
                                               .group = 4,
                                               .rows_to_pack_for = 128,
-                                              .more_per_cell = 1,
                                               .pack_a = pack_avx2,
                                               .pack_b = pack_avx2,
                                               .pack_cells = pack_avx2,

@@ -33,11 +33,11 @@ TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_tile *t, __m512 sums[RO
             _mm512_store_ps(t->sums + (i * VECTORS + v) * LANES, sums[i][v]);
 }
 
-/* What a tile prefetches while it multiplies: its part of c, the next columns, and more. */
+/* What a tile prefetches while it multiplies: its part of c, and the next columns. */
 struct asking {
     const char *c;
     int64_t c_left, c_bytes;
-    struct tide_cache_lines ask, more;
+    struct tide_cache_lines ask;
     int64_t at_a_time;
 };
 
@@ -49,7 +49,6 @@ TIDE_INLINE struct asking asking_of(const struct tide_tile *t)
                            .c_left = t->ends ? t->rows : 0,
                            .c_bytes = t->c_stride * (int64_t)tide_dtype_bytes(t->to),
                            .ask = t->ask,
-                           .more = t->ask_more,
                            .at_a_time = t->ask.count ? (t->ask.count * AHEAD + t->cells - 1) / t->cells : 0};
 }
 
@@ -74,7 +73,7 @@ TIDE_INLINE void ask_some(struct asking *a)
     TIDE_EACH_VECTOR(TIDE_ADD, i, PRODUCT)
 
 /* The bf16 product needs a target with its instruction, so the loop is a macro for both. */
-#define MULTIPLY(name, marks, per_cell, PRODUCT)                                                             \
+#define MULTIPLY(name, marks, PRODUCT)                                                                       \
     TIDE_INLINE marks void name(const struct tide_tile *t, const int64_t a_row, const int64_t a_cell,        \
                                 const int vectors)                                                           \
     {                                                                                                        \
@@ -89,15 +88,8 @@ TIDE_INLINE void ask_some(struct asking *a)
         for (int64_t cell = 0; cell < t->cells;) {                                                           \
             int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;                                \
             ask_some(&asking);                                                                               \
-            bool asks = asking.more.count > 0;                                                               \
-            const char *more =                                                                               \
-                asks ? tide_cache_lines_next(&asking.more, AHEAD * per_cell) : (const char *)a;              \
-            const int64_t step = asks ? TIDE_CACHE_LINE : 0;                                                 \
             for (; cell < stop; cell++, a += a_cell, b += b_cell) {                                          \
                 __m512 columns[VECTORS], row;                                                                \
-                for (int i = 0; i < per_cell; i++)                                                           \
-                    _mm_prefetch(more + i * AHEAD * TIDE_CACHE_LINE, _MM_HINT_T1);                           \
-                more += step;                                                                                \
                 TIDE_EACH_VECTOR(READ_COLUMNS, , )                                                           \
                 TIDE_EACH_ROW(ADD_ROW, PRODUCT)                                                              \
             }                                                                                                \
@@ -113,8 +105,8 @@ TIDE_INLINE void ask_some(struct asking *a)
 
 #define F32_PRODUCT(sum, row, column)  _mm512_fmadd_ps(row, column, sum)
 #define BF16_PRODUCT(sum, row, column) _mm512_dpbf16_ps(sum, (__m512bh)(row), (__m512bh)(column))
-MULTIPLY(multiply_f32, TIDE_AVX512, 1, F32_PRODUCT)
-MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, 2, BF16_PRODUCT)
+MULTIPLY(multiply_f32, TIDE_AVX512, F32_PRODUCT)
+MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, BF16_PRODUCT)
 
 /* The last columns may need fewer vectors. */
 #define TILE(name, marks, multiply)                                                                          \
@@ -306,7 +298,6 @@ const struct tide_tile_kind tide_tile_avx512 = {.name = "AVX-512",
                                                 .block = 768,
                                                 .group = 1,
                                                 .rows_to_pack_for = 512,
-                                                .more_per_cell = 1,
                                                 .pack_a = tide_pack_avx512,
                                                 .pack_b = tide_pack_avx512,
                                                 .pack_cells = tide_pack_avx512,
@@ -323,7 +314,6 @@ const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
                                                      .block = 768,
                                                      .group = 1,
                                                      .rows_to_pack_for = 512,
-                                                     .more_per_cell = 2,
                                                      .pack_a = tide_pack_avx512,
                                                      .pack_b = tide_pack_avx512,
                                                      .pack_cells = tide_pack_avx512,

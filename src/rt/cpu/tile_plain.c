@@ -32,7 +32,6 @@ const struct tide_tile_kind tide_tile_plain = {.name = "vectors of the compiler"
                                                .block = 768,
                                                .group = 1,
                                                .rows_to_pack_for = 512,
-                                               .more_per_cell = 1,
                                                .pack_a = tide_pack,
                                                .pack_b = tide_pack,
                                                .pack_cells = tide_pack,

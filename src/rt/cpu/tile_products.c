@@ -107,7 +107,6 @@ struct job {
     const struct tide_product *product;
     const struct tide_operands *operands;
     struct tiling tiling;
-    struct tide_due *due;
     struct tide_share *shares;
     uint32_t *a_packed;
     char *rooms;         /* of threads */
@@ -190,7 +189,6 @@ struct sheet {
 
 struct worker {
     const struct job *job;
-    int thread;
     struct tide_taker taker;
     uint32_t *room[2];
     int used; /* the room of the last packed sheet */
@@ -355,41 +353,27 @@ static void find_rows(const struct job *job, const struct sheet *s, int64_t row,
     tile->a_cell = LINES;
 }
 
-/* Returns how many numbers of an update a tile can prefetch early enough for them to arrive. */
-static int64_t due_numbers(const struct job *job, int64_t cells)
-{
-    enum { ARRAYS = 4, PER_LINE = TIDE_CACHE_LINE / sizeof(float) };
-    return cells * job->kind->more_per_cell * 2 / 3 / ARRAYS * PER_LINE;
-}
-
-/* Meanwhile packs the next columns, some after each tile, which has prefetched them. Does part of the due
- * update in the same way. */
+/* Meanwhile packs the next columns, some after each tile, which has prefetched them. */
 static void multiply_sheet(const struct worker *w, const struct sheet *now, const struct sheet *next)
 {
     const struct job *job = w->job;
     const struct tide_product *p = job->product;
     const struct tiling *t = &job->tiling;
     int64_t row = now->first * t->stripe, end = tide_smaller(now->last * t->stripe, p->m),
-            rows = job->kind->rows, step = rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to),
-            numbers = due_numbers(job, now->cells);
+            rows = job->kind->rows, step = rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to);
     struct packing packing = packing_of(job, next, tide_ceiling(end - row, rows));
     struct tide_tile tile = first_tile(job, now);
     tile.unwritten = w->unwritten;
     tile.sums = w->sums + (size_t)(now->panel % t->group) * (t->sum_bytes / sizeof(float));
     for (; row < end; row += rows) {
-        struct tide_piece piece;
         next_strip(&packing);
         bool asks = packing.strip.last > packing.strip.first;
-        bool updates = tide_due_take(job->due, w->thread, numbers, &piece);
         find_rows(job, now, row, &tile);
         tile.rows = tide_smaller(rows, end - row);
         tile.ask = asks ? tide_pack_cache_lines(&packing.b, packing.strip) : (struct tide_cache_lines){0};
-        tile.ask_more = updates ? tide_piece_cache_lines(&piece) : (struct tide_cache_lines){0};
         job->kind->tile(&tile);
         if (asks && next->packs)
             job->kind->pack_b(&packing.b, packing.strip, (uint32_t *)next->b);
-        if (updates)
-            tide_piece_do(&piece);
         tile.c += step;
         tile.add += tile.add ? step : 0;
         tile.sums += rows * job->kind->columns;
@@ -403,8 +387,7 @@ static void multiply_fields(void *context, int64_t first, int64_t last)
     int thread = tide_thread();
     char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
     struct tide_unwritten unwritten;
-    struct worker w = {
-        .job = job, .thread = thread, .taker = {job->shares, t->threads, thread, 0}, .unwritten = &unwritten};
+    struct worker w = {.job = job, .taker = {job->shares, t->threads, thread, 0}, .unwritten = &unwritten};
     struct sheet none = {0};
     (void)first, (void)last;
     unwritten.tile = (struct tide_tile){0}; /* empty; its sums need not be set */
@@ -442,9 +425,9 @@ static void multiply_slab(struct job *job)
 }
 
 void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
-                         const struct tide_operands *operands, void *scratch, struct tide_due *due)
+                         const struct tide_operands *operands, void *scratch)
 {
-    struct job job = {.kind = kind, .product = product, .operands = operands, .due = due, .shares = scratch};
+    struct job job = {.kind = kind, .product = product, .operands = operands, .shares = scratch};
     struct tiling *t = &job.tiling;
     *t = tiling_of(kind, job.product);
     char *room = (char *)scratch + (size_t)t->threads * sizeof(struct tide_share);

@@ -10,16 +10,15 @@
 #ifndef TIDE_TILE_PRODUCTS_H
 #define TIDE_TILE_PRODUCTS_H
 
-#include "rt/cpu/due.h"
 #include "rt/cpu/matmul.h"
 #include "rt/cpu/tile.h"
 
 /* For the current number of threads. */
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);
 
-/* scratch is 64-byte aligned. due: an update that it does part of; NULL: none. */
+/* scratch is 64-byte aligned. */
 void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
-                         const struct tide_operands *operands, void *scratch, struct tide_due *due);
+                         const struct tide_operands *operands, void *scratch);
 
 /* Returns how many threads are worth waking for that many floating-point operations. */
 int tide_tiles_threads(double flops);
