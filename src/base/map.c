@@ -29,6 +29,11 @@ void tide_map_clear(struct tide_map *map)
     map->count = map->used = 0;
 }
 
+size_t tide_map_bytes(const struct tide_map *map)
+{
+    return map->slot_count * sizeof *map->slots;
+}
+
 static size_t home_of(const struct tide_map *map, uint64_t key)
 {
     key ^= key >> 32;

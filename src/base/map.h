@@ -23,6 +23,7 @@ struct tide_map {
 void tide_map_init(struct tide_map *map, size_t max_count);
 void tide_map_release(struct tide_map *map);
 void tide_map_clear(struct tide_map *map);
+size_t tide_map_bytes(const struct tide_map *map); /* that it holds */
 
 /* 0, or -1 if full or out of memory, leaving the map as it was. */
 int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);

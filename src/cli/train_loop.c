@@ -8,6 +8,7 @@
 #include "rt/cpu/threads.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -375,6 +376,7 @@ static int start(const struct tide_train_values *v, struct tide_trainer *trainer
     /* Measured before the arena is allocated: the measurement's own memory is freed by then. */
     struct tide_device *device = tide_trainer_device(trainer);
     double peak = device->peak(device, tide_trainer_options(trainer)->settings.dtype);
+    malloc_trim(0); /* what reading a tokenizer took is free, but still resident beside the plan */
     return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);
 }
 

@@ -541,10 +541,10 @@ int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, stru
 const char *tide_part_name(enum tide_part owner)
 {
     static const char *const names[TIDE_PARTS] = {
-        "weights",   "reference",   "copies",       "gradients",     "optimizer", "buckets",
-        "gathered",  "input",       "cast weights", "residual",      "norms",     "attention",
-        "mlp",       "convolution", "kv cache",     "head and loss", "backward",  "update scratch",
-        "workspace", "gaps",        "trees",        "replay",        "cache",
+        "weights",  "reference",     "copies",   "gradients",      "optimizer", "buckets",   "gathered",
+        "input",    "cast weights",  "residual", "norms",          "attention", "mlp",       "convolution",
+        "kv cache", "head and loss", "backward", "update scratch", "workspace", "gaps",      "trees",
+        "replay",   "cache",         "rollout",  "rewards",        "prompts",   "tokenizer",
     };
     return names[owner];
 }

@@ -50,6 +50,10 @@ enum tide_part {
     TIDE_PART_TREES,     /* of searches, in self-play */
     TIDE_PART_REPLAY,
     TIDE_PART_EVALUATIONS, /* a cache of the net's evaluations */
+    TIDE_PART_ROLLOUT,     /* in GRPO: the sequences of a step */
+    TIDE_PART_REWARDS,     /* in GRPO: texts to reward, and pipes */
+    TIDE_PART_PROMPTS,
+    TIDE_PART_TOKENIZER,
     TIDE_PARTS
 };
 

@@ -13,10 +13,69 @@ enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
 
 static const char REFERENCE[] = "reference.safetensors";
 
+/* ---- memory besides the arena */
+
+/* Offsets of what a step needs. */
+struct parts {
+    size_t asked, prompt_tokens, made, tokens, logs, rewards, advantages, texts, group_rewards, text, all;
+};
+
+static struct parts parts_of(const struct tide_grpo *g)
+{
+    const struct tide_grpo_settings *s = &g->options.settings;
+    size_t prompts = (size_t)s->prompts, group = (size_t)s->group, new_tokens = (size_t)s->new_tokens;
+    size_t sequences = prompts * group, length = (size_t)g->task.sequence + 1;
+    size_t logs = (g->rule.epochs > 1 ? 1 : 0) + (g->rule.beta > 0 ? 1 : 0);
+    struct parts p = {0};
+    p.prompt_tokens = p.asked + tide_aligned(prompts * sizeof *g->asked);
+    p.made = p.prompt_tokens + tide_aligned(prompts * (size_t)g->prompt_most * sizeof *g->prompt_tokens);
+    p.tokens = p.made + tide_aligned(sequences * sizeof *g->made);
+    p.logs = p.tokens + tide_aligned(sequences * length * sizeof *g->tokens);
+    p.rewards = p.logs + tide_aligned(logs * sequences * new_tokens * sizeof *g->logs);
+    p.advantages = p.rewards + tide_aligned(sequences * sizeof *g->rewards);
+    p.texts = p.advantages + tide_aligned(sequences * sizeof *g->advantages);
+    p.group_rewards = p.texts + tide_aligned(group * sizeof *g->texts);
+    p.text = p.group_rewards + tide_aligned(group * sizeof *g->group_rewards);
+    p.all = p.text + tide_aligned(group * new_tokens * g->longest + 1);
+    return p;
+}
+
+static size_t longest_text(const struct tide_grpo *g)
+{
+    size_t longest = 1;
+    for (int32_t token = 0; token < g->language.config.vocabulary; token++) {
+        char room[16];
+        size_t len;
+        tide_vocabulary_text(g->language.vocabulary, token, room, &len);
+        longest = len > longest ? len : longest;
+    }
+    return longest;
+}
+
+/* Computes the size of each part. Called again for other sizes if nothing fits. */
+static void size_memory(struct tide_grpo *g)
+{
+    const struct tide_grpo_settings *s = &g->options.settings;
+    const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
+    g->sequences = s->prompts * s->group;
+    g->longest = g->longest ? g->longest : longest_text(g);
+    struct parts p = parts_of(g);
+    size_t rollout = tide_rollout_bytes(g->task.batch, g->sequences, s->new_tokens);
+    size_t rewarder = g->options.reward ? tide_rewarder_bytes(s->group) : 0;
+    g->memory[ROLLOUT] = (struct tide_task_memory){"rollout", rollout + p.texts};
+    g->memory[REWARDS] = (struct tide_task_memory){"rewards", rewarder + p.all - p.texts};
+    g->memory[PROMPTS] = (struct tide_task_memory){"prompts", tide_prompts_bytes(g->prompts)};
+    if (tokenizer)
+        g->memory[TOKENIZER] = (struct tide_task_memory){"tokenizer", tide_tokenizer_bytes(tokenizer)};
+    g->task.memory = g->memory;
+    g->task.memory_count = tokenizer ? MEMORY : TOKENIZER;
+}
+
 static int build(struct tide_task *task, struct tide_graph *graph, struct tide_err *err)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_gpt_config *config = &g->language.config;
+    size_memory(g);
     if (tide_gpt_build_policy(graph, config, task->batch, task->sequence, &g->rule, &g->policy, err))
         return -1;
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
@@ -40,46 +99,41 @@ static bool fit(struct tide_task *task, const struct tide_trainer *trainer)
 
 static int suggest(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err)
 {
+    struct tide_grpo_settings *s = &((struct tide_grpo *)task)->options.settings;
     int64_t fits = tide_trainer_most_that_fits(trainer, &task->batch);
-    return fits ? tide_err_hint(err, "--micro-batch %lld would fit", (long long)fits) : 0;
+    if (fits)
+        return tide_err_hint(err, "--micro-batch %lld would fit", (long long)fits);
+    task->batch = 1;
+    fits = tide_trainer_most_that_fits(trainer, &s->prompts);
+    if (fits)
+        return tide_err_hint(err, "--micro-batch 1 --prompts-per-step %lld would fit", (long long)fits);
+    s->prompts = 1;
+    fits = tide_trainer_most_that_fits(trainer, &s->group);
+    return fits > 1 ? tide_err_hint(err, "--micro-batch 1 --prompts-per-step 1 --group %lld would fit",
+                                    (long long)fits)
+                    : 0;
 }
 
 /* ---- starting */
 
-static size_t longest_text(const struct tide_grpo *g)
-{
-    size_t longest = 1;
-    for (int32_t token = 0; token < g->language.config.vocabulary; token++) {
-        char room[16];
-        size_t len;
-        tide_vocabulary_text(g->language.vocabulary, token, room, &len);
-        longest = len > longest ? len : longest;
-    }
-    return longest;
-}
-
-/* Allocates all that steps need besides the arena, and touches its pages. */
+/* Allocates what steps need besides the arena and the rollout, and touches its pages. */
 static int take_room(struct tide_grpo *g, struct tide_err *err)
 {
-    const struct tide_grpo_settings *s = &g->options.settings;
-    size_t sequences = (size_t)g->sequences, length = (size_t)g->task.sequence + 1;
-    size_t logs = (g->rule.epochs > 1 ? 1 : 0) + (g->rule.beta > 0 ? 1 : 0);
-    g->text_most = (size_t)s->group * (size_t)s->new_tokens * longest_text(g) + 1;
-    g->asked = calloc((size_t)s->prompts, sizeof *g->asked);
-    g->made = calloc(sequences, sizeof *g->made);
-    g->texts = calloc((size_t)s->group, sizeof *g->texts);
-    g->tokens = calloc(sequences * length, sizeof *g->tokens);
-    g->prompt_tokens = calloc((size_t)s->prompts * (size_t)g->prompt_most, sizeof *g->prompt_tokens);
-    g->logs = calloc(logs ? logs * sequences * (size_t)s->new_tokens : 1, sizeof *g->logs);
-    g->rewards = calloc(sequences, sizeof *g->rewards);
-    g->advantages = calloc(sequences, sizeof *g->advantages);
-    g->group_rewards = calloc((size_t)s->group, sizeof *g->group_rewards);
-    g->text = malloc(g->text_most);
-    if (!g->asked || !g->made || !g->texts || !g->tokens || !g->prompt_tokens || !g->logs || !g->rewards ||
-        !g->advantages || !g->group_rewards || !g->text)
+    struct parts p = parts_of(g);
+    char *room = g->room = malloc(p.all);
+    if (!room)
         return tide_err_set(err, "out of memory for a step's sequences");
-    memset(g->text, 'x', g->text_most);
-    memset(g->tokens, 1, sequences * length * sizeof *g->tokens);
+    memset(room, 0, p.all);
+    g->asked = (void *)(room + p.asked);
+    g->prompt_tokens = (void *)(room + p.prompt_tokens);
+    g->made = (void *)(room + p.made);
+    g->tokens = (void *)(room + p.tokens);
+    g->logs = (void *)(room + p.logs);
+    g->rewards = (void *)(room + p.rewards);
+    g->advantages = (void *)(room + p.advantages);
+    g->group_rewards = (void *)(room + p.group_rewards);
+    g->texts = (void *)(room + p.texts);
+    g->text = room + p.text;
     return 0;
 }
 
@@ -173,16 +227,7 @@ static void free_grpo(struct tide_task *task)
     tide_data_free(g->sums);
     if (g->reference_fd >= 0)
         close(g->reference_fd);
-    free(g->asked);
-    free(g->made);
-    free(g->texts);
-    free(g->tokens);
-    free(g->prompt_tokens);
-    free(g->logs);
-    free(g->rewards);
-    free(g->advantages);
-    free(g->group_rewards);
-    free(g->text);
+    free(g->room);
     free(g);
 }
 

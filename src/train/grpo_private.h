@@ -31,10 +31,13 @@ enum {
     NUMBERS
 };
 
+enum { ROLLOUT, REWARDS, PROMPTS, TOKENIZER, MEMORY };
+
 struct tide_grpo {
     struct tide_task task;
     struct tide_grpo_options options; /* settings are settled */
     struct tide_task_number numbers[NUMBERS];
+    struct tide_task_memory memory[MEMORY];
     struct tide_language language;
     struct tide_policy_rule rule;
     struct tide_sample_rule sampling;
@@ -57,9 +60,10 @@ struct tide_grpo {
     float *logs;                        /* old and reference log-probabilities */
     double *rewards;
     float *advantages, *group_rewards;
-    char *text; /* of a group */
-    size_t text_most;
-    int64_t shown; /* step whose first completion is in `sample`; 0: none */
+    char *text;     /* of a group */
+    char *room;     /* all of these are in it */
+    size_t longest; /* bytes of a token's text */
+    int64_t shown;  /* step whose first completion is in `sample`; 0: none */
     char sample[512];
 };
 

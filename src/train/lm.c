@@ -30,6 +30,7 @@ struct lm {
     struct tide_lm_options options; /* settings are settled */
     struct tide_task_number numbers[NUMBERS];
     struct tide_language language;
+    struct tide_task_memory memory; /* the tokenizer's */
     struct tide_data *data;
     struct tide_gpt gpt;
     struct tide_gpt_decoder decoder;
@@ -80,6 +81,12 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     }
     if (open_data(lm, resumed, (uint64_t)train->seed, err))
         return -1;
+    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(lm->data);
+    if (tokenizer) {
+        lm->memory = (struct tide_task_memory){"tokenizer", tide_tokenizer_bytes(tokenizer)};
+        task->memory = &lm->memory;
+        task->memory_count = 1;
+    }
     task->batch = s->batch;
     task->sequence = s->sequence;
     task->passes = s->accumulate;

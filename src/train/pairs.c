@@ -92,6 +92,12 @@ void tide_pairs_drop(struct tide_pairs *p)
     tide_map_release(&p->by_pair);
 }
 
+size_t tide_pairs_bytes(const struct tide_pairs *p)
+{
+    return sizeof *p + (size_t)p->size * sizeof *p->token + p->room + 1 + tide_map_bytes(&p->by_text) +
+           tide_map_bytes(&p->by_pair);
+}
+
 void tide_pairs_free(struct tide_pairs *p)
 {
     if (!p)

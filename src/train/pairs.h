@@ -35,6 +35,9 @@ int tide_pairs_add_merge(struct tide_pairs *pairs, const char *left, size_t left
 /* Frees what joining needs. Tokens keep their texts; no more encoders can be made. */
 void tide_pairs_drop(struct tide_pairs *pairs);
 
+/* Returns how many bytes it holds now. */
+size_t tide_pairs_bytes(const struct tide_pairs *pairs);
+
 /* Returns the bytes of a token, borrowed; NULL: it has none. */
 const char *tide_pairs_text(const struct tide_pairs *pairs, int32_t token, size_t *ret_len);
 

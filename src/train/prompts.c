@@ -340,6 +340,11 @@ void tide_prompts_free(struct tide_prompts *p)
     free(p);
 }
 
+size_t tide_prompts_bytes(const struct tide_prompts *p)
+{
+    return sizeof *p + (p->entries ? (size_t)p->count * sizeof *p->entries : 0) + 2 * p->line_room;
+}
+
 int64_t tide_prompts_count(const struct tide_prompts *p)
 {
     return p->count;

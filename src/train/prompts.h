@@ -44,6 +44,7 @@ int tide_prompts_sums(const struct tide_data *sums, struct tide_prompts **ret_pr
 void tide_prompts_free(struct tide_prompts *prompts);
 
 /* Per epoch. */
+size_t tide_prompts_bytes(const struct tide_prompts *prompts); /* that they hold */
 int64_t tide_prompts_count(const struct tide_prompts *prompts);
 
 /* Reads prompt number n of the run, from 0: with k prompts per step, step s has those from s * k on. */

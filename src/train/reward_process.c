@@ -158,6 +158,17 @@ static int start(struct tide_rewarder *p, const char *command)
     return start_guard(p);
 }
 
+/* Of an answer: its line, the line's end, and a NUL. */
+static size_t answer_room(int64_t most)
+{
+    return tide_reward_answer_most(most) + 2;
+}
+
+size_t tide_rewarder_bytes(int64_t most)
+{
+    return sizeof(struct tide_rewarder) + answer_room(most);
+}
+
 int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rewarder **ret_rewarder,
                           struct tide_err *err)
 {
@@ -169,7 +180,7 @@ int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rew
     p->say = how->say;
     p->context = how->context;
     p->pidfd = p->in = p->out = p->err = p->lifeline = -1;
-    p->answer_room = tide_reward_answer_most(how->most) + 2;
+    p->answer_room = answer_room(how->most);
     p->answer = malloc(p->answer_room);
     tide_text_shown(how->command, p->shown, sizeof p->shown);
     int error = p->answer ? start(p, how->command) : ENOMEM;

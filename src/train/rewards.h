@@ -48,6 +48,9 @@ struct tide_reward_command {
 
 struct tide_rewarder;
 
+/* Returns what a rewarder takes in this process, for at most that many completions per question. */
+size_t tide_rewarder_bytes(int64_t most);
+
 /* Caller frees. A command that the shell cannot find is noticed by _ask or by _check. */
 int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rewarder **ret_rewarder,
                           struct tide_err *err);

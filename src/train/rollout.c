@@ -40,9 +40,9 @@ struct parts {
     size_t slots, lengths, tokens, log_probabilities, read, positions, busy, all;
 };
 
-static struct parts parts_of(const struct tide_gpt_decoder *decoder, int64_t sequences, int64_t new_tokens)
+static struct parts parts_of(size_t slots, int64_t sequences, int64_t new_tokens)
 {
-    size_t slots = (size_t)decoder->slots, made = (size_t)sequences * (size_t)new_tokens;
+    size_t made = (size_t)sequences * (size_t)new_tokens;
     struct parts p = {.slots = tide_aligned(sizeof(struct tide_rollout))};
     p.lengths = p.slots + tide_aligned(slots * sizeof(struct slot));
     p.tokens = p.lengths + tide_aligned((size_t)sequences * sizeof(struct sequence));
@@ -54,6 +54,11 @@ static struct parts parts_of(const struct tide_gpt_decoder *decoder, int64_t seq
     return p;
 }
 
+size_t tide_rollout_bytes(int64_t slots, int64_t sequences, int64_t new_tokens)
+{
+    return parts_of((size_t)slots, sequences, new_tokens).all;
+}
+
 int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
                      struct tide_machine *machine, int64_t sequences, int64_t new_tokens,
                      struct tide_rollout **ret_rollout, struct tide_err *err)
@@ -62,7 +67,7 @@ int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt
     if (sequences < 1 || new_tokens < 1 || sequences > MOST || new_tokens > MOST)
         return tide_err_set(err, "%lld sequences of %lld new tokens are impossible", (long long)sequences,
                             (long long)new_tokens);
-    struct parts p = parts_of(decoder, sequences, new_tokens);
+    struct parts p = parts_of((size_t)decoder->slots, sequences, new_tokens);
     char *memory = malloc(p.all);
     if (!memory)
         return tide_err_set(err, "out of memory for %lld completions", (long long)sequences);

@@ -42,6 +42,9 @@ struct tide_completion {
 
 struct tide_rollout;
 
+/* Returns what one takes, besides the machine's memory. */
+size_t tide_rollout_bytes(int64_t slots, int64_t sequences, int64_t new_tokens);
+
 /* For at most that many sequences, and new tokens of each. decoder: in the graph of the machine, which must
  * outlive it. Caller frees. */
 int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,

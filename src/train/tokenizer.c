@@ -657,6 +657,14 @@ void tide_tokenizer_free(struct tide_tokenizer *t)
     free(t);
 }
 
+size_t tide_tokenizer_bytes(const struct tide_tokenizer *t)
+{
+    size_t sum = sizeof *t + tide_pairs_bytes(t->pairs);
+    for (int i = 0; i < TIDE_TOKENIZER_FILES; i++)
+        sum += t->files[i].len;
+    return sum;
+}
+
 int64_t tide_tokenizer_size(const struct tide_tokenizer *t)
 {
     return t->size;

@@ -39,6 +39,9 @@ void tide_tokenizer_free(struct tide_tokenizer *tokenizer);
  * no text can be split. */
 void tide_tokenizer_drop(struct tide_tokenizer *tokenizer);
 
+/* Returns how many bytes it holds now: files, texts of tokens and, unless dropped, the tables of pairs. */
+size_t tide_tokenizer_bytes(const struct tide_tokenizer *tokenizer);
+
 /* The same from the contents of a tokenizer.json or, with merges, of the two files; for tests and fuzzing. */
 int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t size,
                          struct tide_tokenizer **ret_tokenizer, struct tide_err *err);

@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -216,6 +217,37 @@ def test_a_budget_that_does_not_fit_says_what_would(grpo, asked, tmp_path):
     chosen = json.loads((tmp_path / "run/step-00000002/state.json").read_text())["micro_batch"]
     assert lines(grpo(*tight, "--steps", 2, "--json", "--micro-batch", chosen))[-1]["loss"] == made[-1]["loss"]
     assert grpo(*asked, "--budget", "100M", "--dry-run").code == 0
+
+
+def test_the_layout_counts_what_a_step_holds_beside_the_arena(grpo, asked, tidemark, model):
+    """Tokens of all sequences twice, their log-probabilities, and the texts of a group; in the plan, and in the budget."""
+    many = (*asked, "--group", 64, "--prompts-per-step", 1000, "--new-tokens", 8, "--micro-batch", 2)
+    said = grpo(*many, "--dry-run", "--json").json
+    parts = [said[f"{name}_bytes"] for name in ("weights", "optimizer", "gradients", "activations", "head", "inputs",
+                                                "rollout", "rewards", "prompts")]
+    assert sum(parts) == said["plan_bytes"]
+    assert said["rollout_bytes"] >= 64000 * (8 * 12 + 12 * 4)
+    assert said["rewards_bytes"] >= 64 * 8
+    few = (*asked, "--group", 64, "--prompts-per-step", 10, "--new-tokens", 8, "--micro-batch", 2)
+    assert said["plan_bytes"] - grpo(*few, "--dry-run", "--json").json["plan_bytes"] >= 63360 * (8 * 12 + 12 * 4)
+    plan = tidemark("plan", "--json", "--", "tidemark", "train", "grpo", "--model", model, *SMALL, *many).json
+    assert plan["allocated_bytes"] == said["plan_bytes"] == sum(plan["at_peak"].values())
+    assert plan["at_peak"]["rollout"] == said["rollout_bytes"]
+    least = grpo(*many, "--micro-batch", 1, "--dry-run", "--json").json["least_bytes"]
+    refused = grpo(*many, "--budget", least - 1, "--dry-run")
+    fits = re.search(r"--micro-batch 1 --prompts-per-step (\d+) would fit", refused.err)
+    assert refused.code == 2 and fits, refused.err
+    less = ("--micro-batch", 1, "--budget", least - 1, "--dry-run", "--prompts-per-step")
+    assert grpo(*many, *less, fits[1]).code == 0
+    assert grpo(*many, *less, int(fits[1]) + 1).code == 2
+
+
+@pytest.mark.unsanitized  # a sanitizer takes memory of its own
+def test_memory_is_what_was_planned(grpo, asked):
+    made = lines(grpo(*asked, "--group", 16, "--prompts-per-step", 2000, "--new-tokens", 48, "--micro-batch", 512, "--threads", 1,
+                      "--steps", 1, "--json"))
+    assert made[-1]["plan_bytes"] == made[-1]["arena_high_bytes"]
+    assert made[-1]["rss_bytes"] <= made[-1]["plan_bytes"] + (16 << 20)
 
 
 def test_phases_are_marks(tidemark, binary, model, asked, tmp_path):

@@ -299,6 +299,42 @@ def test_memory_does_not_grow_with_the_text(tidemark, tokenizer, tmp_path):
     assert most[1] < most[0] + 2**20
 
 
+def write_large(folder, size):
+    """A vocabulary of that many tokens: letters, pairs of them, and pairs of pairs."""
+    letters = [chr(i) for i in range(ord("0"), ord("z") + 1)] + ["\u0120", "\u010a"]
+    pairs = [a + b for a in letters for b in letters]
+    merges = [(a, b) for a in letters for b in letters] + [(a, b) for a in pairs[:100] for b in pairs]
+    merges = merges[:size - len(letters)]
+    folder.mkdir()
+    words = letters + [a + b for a, b in merges]
+    (folder / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(words)}))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "vocab_size": size, "n_positions": 32, "n_embd": 8,
+                                                    "n_layer": 1, "n_head": 1}))
+    return folder
+
+
+@pytest.mark.unsanitized  # a sanitizer takes memory of its own
+def test_a_large_tokenizer_is_planned(tidemark, tmp_path):
+    folder = write_large(tmp_path / "large", 200000)
+    (tmp_path / "corpus.txt").write_text("the tide comes in\n" * 200)
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "the tide"}\n')
+    learn = ("train", "lm", "--config", folder / "config.json", "--tokenizer", folder, "--data", "corpus.txt", "--threads", 1,
+             "--batch", 1, "--seq", 8, "--steps", 1, "--eval-every", 0, "--json")
+    reward = "while read -r line; do echo '[1, 0]'; done"
+    ask = ("train", "grpo", "--model", "run", "--prompts", "prompts.jsonl", "--reward", reward, "--group", 2, "--new-tokens", 4,
+           "--threads", 1, "--steps", 1, "--json")
+    planned = []
+    for words, out in ((learn, ("--out", "run")), (ask, ())):
+        said = tidemark(*words, *out, timeout=60)
+        assert said.code == 0, said.err
+        line = json.loads(said.out.splitlines()[-1])
+        assert line["rss_bytes"] <= line["plan_bytes"] + (16 << 20)
+        planned.append(tidemark(*words, "--dry-run").json["tokenizer_bytes"])
+    files = sum((folder / name).stat().st_size for name in ("vocab.json", "merges.txt"))
+    assert files < planned[0] < planned[1]  # grpo still splits prompts
+
+
 # ---- with the library itself
 
 
