@@ -11,6 +11,7 @@ import time
 import pytest
 
 from full_screen import terminal  # the fixture
+from measured import measured
 
 ROLLOUTS = ("play", "--rollouts", "--seed", 1)
 GOMOCUP = (*ROLLOUTS, "--protocol", "gomocup")
@@ -548,10 +549,6 @@ def test_a_run_that_names_a_larger_net_is_refused_before_memory_is_taken(binary,
     settings["net"] = "plain:40x512"
     del settings["crc32"]
     state.write_text(json.dumps(settings))
-    argv = [binary, "play", run, "--protocol", "gomocup"]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env) as process:
-        said = process.stderr.read().decode()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 2 and "model.safetensors" in said, said
-    assert used.ru_maxrss < 300 * 1024  # KiB; the net's weights alone are 760 MB
+    code, said, _, mib = measured([binary, "play", run, "--protocol", "gomocup"], env)
+    assert code == 2 and "model.safetensors" in said, said
+    assert mib < 300  # the net's weights alone are 760 MB

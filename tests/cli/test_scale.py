@@ -4,12 +4,10 @@ The bounds are many times what it takes and a fraction of what it took when some
 every row, so that neither a busy machine nor a slow one fails them. `make bench-scale` measures.
 """
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
+from measured import measured
 from recording import GAUGE, MIB, SECOND, STEP, Recording
 
 pytestmark = pytest.mark.unsanitized  # a sanitizer takes memory and time of its own
@@ -18,24 +16,11 @@ LOOKS_PER_SECOND = 4
 DAY = 24 * 3600 * LOOKS_PER_SECOND
 
 
-# The kernel counts what a process had before it became another program: of pytest, that can be more than is measured.
-MEASURE = """
-import json, os, sys
-child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, used = os.wait4(child, 0)
-print("\\n--\\n" + json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss]))
-"""
-
-
 @pytest.fixture
 def judge(binary, plain_env, tmp_path):
     """(exit code, output, processor seconds, peak memory in MiB) of `tidemark judge`, or of another command."""
     def run(path, *command):
-        argv = [sys.executable, "-c", MEASURE, str(binary), *(command or ["judge"]), str(path)]
-        done = subprocess.run(argv, env=plain_env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-        said, _, used = done.stdout.rpartition("\n--\n")
-        code, seconds, kib = json.loads(used)
-        return code, said, seconds, kib / 1024
+        return measured([binary, *(command or ["judge"]), path], plain_env)
     return run
 
 
