@@ -1,7 +1,6 @@
 """`tidemark play`: the protocol of tournament managers over real pipes, and the board on a real terminal."""
 
 import json
-import os
 import re
 import select
 import shutil
