@@ -371,7 +371,7 @@ TABLE = [
         Run("broken", "", functools.partial(broken_vision, items=300), "--heap -i 100ms --items 300 --per-step 4",
             {"processes": "tidemark show --what processes REC"}),
         Run("wrong", "--fix workers", wrong_002, "-i 100ms --items 300 --per-step 4"),
-        Run("right", "--fix per-use --steps 800", right_vision, "-i 100ms --items 300 --per-step 4"),
+        Run("right", "--fix per-use --steps 1200", right_vision, "-i 100ms --items 300 --per-step 4"),
     ]),
     Case("003", VISION.format("003"), [
         Run("broken", "", functools.partial(broken_vision, items=180), "--heap -i 100ms --items 180 --per-step 4"),
