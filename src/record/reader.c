@@ -247,17 +247,16 @@ struct head {
     bool wal; /* in WAL mode, as every recording is once it has its tables */
 };
 
-/* True if the file starts like a database. */
-static bool read_head(const char *path, struct head *ret_head)
+/* True if the file starts like a database. SQLite reads it: this process may be the one that records, and if
+ * it closed a descriptor of its own, all its locks on the file would go. */
+static bool read_head(sqlite3 *db, struct head *ret_head)
 {
     unsigned char head[19];
-    struct stat about;
-    int fd = tide_infile_open(path, &about);
-    ssize_t got = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
+    sqlite3_file *file = NULL;
 
-    if (fd >= 0)
-        close(fd);
-    if (got != sizeof head || memcmp(head, MAGIC, sizeof MAGIC) != 0)
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK || !file->pMethods ||
+        file->pMethods->xRead(file, head, sizeof head, 0) != SQLITE_OK ||
+        memcmp(head, MAGIC, sizeof MAGIC) != 0)
         return false;
     int page = head[16] << 8 | head[17];
     *ret_head = (struct head){.page_bytes = page == 1 ? 65536 : page > 0 ? page : 1, .wal = head[18] == 2};
@@ -271,34 +270,21 @@ static int refuse_to_open(const char *path, int error, struct tide_err *err)
     return error == ENOENT ? suggest_recording(err) : -1;
 }
 
-/* Refuses files that SQLite would call "unable to open" without a reason, or take for an empty database.
- * *ret_finished: nobody writes to the recording any more. A file that is not in WAL mode is being created
- * right now, or was copied by other means; it needs no special care. */
-static int check_file(const char *path, bool *ret_finished, struct tide_err *err)
+/* Refuses files that SQLite would call "unable to open" without a reason, or take for an empty database. */
+static int check_file(const char *path, struct stat *ret_about, struct tide_err *err)
 {
-    struct stat status;
-    struct head head;
-
     const char *shown = TIDE_SHOWN(path, 256);
-    if (stat(path, &status) != 0)
+    if (stat(path, ret_about) != 0)
         return refuse_to_open(path, errno, err);
-    if (S_ISDIR(status.st_mode))
+    if (S_ISDIR(ret_about->st_mode))
         return tide_err_set(err, "cannot open '%s': it is a directory", shown);
-    if (!S_ISREG(status.st_mode))
+    if (!S_ISREG(ret_about->st_mode))
         return tide_err_set(err, "cannot open '%s': it is not a regular file", shown);
-    if (status.st_size == 0) {
+    if (ret_about->st_size == 0) {
         tide_err_set(err, "'%s' is empty", shown);
         return suggest_recording(err);
     }
-    if (access(path, R_OK) != 0)
-        return refuse_to_open(path, errno, err);
-    bool alone = read_head(path, &head) && !has_log(path);
-    /* The file ends in the middle of a page and no log has the rest. SQLite would read zeros there. */
-    if (alone && status.st_size % head.page_bytes != 0)
-        return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes", shown,
-                            (long long)status.st_size);
-    *ret_finished = alone && head.wal;
-    return 0;
+    return access(path, R_OK) != 0 ? refuse_to_open(path, errno, err) : 0;
 }
 
 /* path as a file: URI, with every special byte encoded. */
@@ -315,33 +301,45 @@ static void append_uri(struct tide_buf *uri, const char *path, const char *query
     tide_buf_text(uri, query);
 }
 
-static int open_path(const char *path, const char *query, struct tide_reader **ret_reader,
-                     struct tide_err *err)
+/* Returns NULL if memory runs out. */
+static sqlite3 *open_database(const char *path, const char *query)
 {
     struct tide_buf uri;
     sqlite3 *db = NULL;
 
     tide_buf_init(&uri, 1 << 17);
     append_uri(&uri, path, query);
-    if (uri.failed) {
-        tide_buf_release(&uri);
-        return tide_err_set(err, "not enough memory to read a recording");
-    }
-    sqlite3_open_v2(tide_buf_view(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
-                    NULL);
+    if (!uri.failed)
+        sqlite3_open_v2(tide_buf_view(&uri), &db,
+                        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
     tide_buf_release(&uri);
-    if (!db)
-        return tide_err_set(err, "not enough memory to read a recording");
-    return tide_reader_adopt(db, path, ret_reader, err);
+    return db;
 }
 
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err)
 {
-    bool finished;
+    struct stat about;
+    struct head head;
 
-    if (check_file(path, &finished, err) != 0)
+    if (check_file(path, &about, err) != 0)
         return -1;
-    return open_path(path, finished ? "?mode=ro&immutable=1" : "?mode=ro", ret_reader, err);
+    sqlite3 *db = open_database(path, "?mode=ro");
+    if (db && !has_log(path) && read_head(db, &head)) {
+        /* The file ends in the middle of a page and no log has the rest. SQLite would read zeros there. */
+        bool cut = about.st_size % head.page_bytes != 0;
+        if (cut || head.wal)
+            sqlite3_close(db);
+        if (cut)
+            return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes",
+                                TIDE_SHOWN(path, 256), (long long)about.st_size);
+        /* Nobody writes to it any more. A file that is not in WAL mode is being created right now, or was
+         * copied by other means; it needs no special care. */
+        if (head.wal)
+            db = open_database(path, "?mode=ro&immutable=1");
+    }
+    if (!db)
+        return tide_err_set(err, "not enough memory to read a recording");
+    return tide_reader_adopt(db, path, ret_reader, err);
 }
 
 int tide_reader_is_recording(const char *path, struct tide_err *err)

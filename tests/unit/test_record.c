@@ -5,6 +5,7 @@
 
 #include "recording_fixture.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -368,6 +369,29 @@ static void a_reader_sees_a_growing_recording_and_never_blocks_it(void **state)
     assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 1999, on_tick, &seen, &err), 0);
     assert_int_equal(seen.ticks, 2001);
     tide_reader_free(reader);
+}
+
+/* Closing any descriptor of a file drops the process's own locks on it, as fcntl(2) has it. */
+static void reading_a_recording_where_it_is_written_keeps_the_writers_locks(void **state)
+{
+    (void)state;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct tide_err err = {0};
+    struct tide_writer *writer = new_writer();
+    char log[96];
+    int fd = open(path, O_RDWR | O_CLOEXEC); /* stays open until the end, therefore */
+    assert_true(fd >= 0);
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    for (int with_log = 1; with_log >= 0; with_log--) {
+        tide_reader_free(new_reader());
+        struct flock found = lock;
+        assert_int_equal(fcntl(fd, F_OFD_GETLK, &found), 0);
+        assert_int_equal(found.l_type, F_RDLCK);
+        snprintf(log, sizeof log, "%s-wal", path);
+        unlink(log); /* as somebody might who tidies up */
+    }
+    tide_writer_free(writer, NULL);
+    close(fd);
 }
 
 static void a_copy_in_another_mode_may_change_under_a_reader(void **state)
@@ -798,6 +822,7 @@ int main(void)
         TEST(a_sample_that_says_nothing_new_is_not_written),
         TEST(names_keep_their_bytes_and_text_stays_utf8),
         TEST(a_reader_sees_a_growing_recording_and_never_blocks_it),
+        TEST(reading_a_recording_where_it_is_written_keeps_the_writers_locks),
         TEST(a_copy_in_another_mode_may_change_under_a_reader),
         TEST(a_callback_can_stop_an_iteration),
         TEST(rows_out_of_range_are_skipped_and_counted),
