@@ -11,8 +11,10 @@
 
 #include <cmocka.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +123,52 @@ static void a_ceiling_is_above_what_is_multiplied_one_by_one(void **state)
     assert_true(tide_processors() >= 1);
 }
 
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* In a made up tree: a group without a quota, in one of 2.5 processors, in one of 8; and none at the root. */
+static void the_lowest_quota_above_a_process_counts(void **state)
+{
+    static const char *const groups[] = {"a", "a/b", "a/b/c", "other"};
+    static const char *const quotas[] = {"800000 100000\n", "250000 100000\n", "max 100000\n",
+                                         "100000 100000\n"};
+    static const struct {
+        const char *line;
+        int64_t quota;
+    } cases[] = {
+        {"0::/a/b/c\n", 3},    {"9:cpuset:/\n0::/a/b\n", 3}, {"0::/a\n", 8},
+        {"0::/\n", INT64_MAX}, {"0::/docker/4f2e/a/b\n", 3}, /* groups that are not mounted in a container */
+        {"0::/../../a\n", 8},  {"1:cpu:/a\n", INT64_MAX},
+    };
+    char top[] = "/tmp/tidemark-groups.XXXXXX", name[256], self[128];
+    (void)state;
+    assert_non_null(mkdtemp(top));
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "%s/%s", top, groups[i]);
+        assert_int_equal(mkdir(name, 0700), 0);
+        snprintf(name, sizeof name, "%s/%s/cpu.max", top, groups[i]);
+        write_file(name, quotas[i]);
+    }
+    snprintf(self, sizeof self, "%s/self", top);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file(self, cases[i].line);
+        assert_int_equal(tide_processor_quota(self, top), cases[i].quota);
+    }
+    unlink(self);
+    assert_int_equal(tide_processor_quota(self, top), INT64_MAX);
+    for (size_t i = 4; i-- > 0;) {
+        snprintf(name, sizeof name, "%s/%s/cpu.max", top, groups[i]);
+        unlink(name);
+        *strrchr(name, '/') = '\0';
+        rmdir(name);
+    }
+    assert_int_equal(rmdir(top), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +176,7 @@ int main(void)
         cmocka_unit_test(less_can_be_asked_for_and_more_is_refused),
         cmocka_unit_test(products_follow_what_is_used),
         cmocka_unit_test(a_ceiling_is_above_what_is_multiplied_one_by_one),
+        cmocka_unit_test(the_lowest_quota_above_a_process_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "rt/cpu/amx.h"
 #include "rt/cpu/avx512.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -355,11 +356,13 @@ const char *tide_processor_complaint(void)
 
 /* ---- how many there are */
 
-/* Returns the processors that cpu.max of cgroup 2 allows; INT64_MAX: any number. */
-static int64_t quota(void)
+/* Returns the processors that cpu.max of cgroup 2 allows in one group; INT64_MAX: any number. */
+static int64_t quota_in(const char *directory)
 {
+    char name[2 * PATH_MAX + sizeof "/cpu.max"];
     long long most, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    snprintf(name, sizeof name, "%s/cpu.max", directory);
+    FILE *file = fopen(name, "re");
     if (!file)
         return INT64_MAX;
     int read = fscanf(file, "%lld %lld", &most, &period);
@@ -367,11 +370,39 @@ static int64_t quota(void)
     return read == 2 && most > 0 && period > 0 ? (most + period - 1) / period : INT64_MAX;
 }
 
+int64_t tide_processor_quota(const char *groups, const char *root)
+{
+    char line[PATH_MAX], directory[2 * PATH_MAX];
+    const char *group = "";
+    FILE *file = fopen(groups, "re");
+    while (file && !*group && fgets(line, sizeof line, file))
+        if (strncmp(line, "0::/", 4) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            group = line + 3;
+        }
+    if (file)
+        fclose(file);
+    snprintf(directory, sizeof directory, "%s%s", root, group);
+    /* In a container the path may begin with "/.." or with groups that are not mounted. */
+    while (*group && (strncmp(group, "/..", 3) == 0 || access(directory, F_OK))) {
+        const char *rest = strchr(group + 1, '/');
+        group = rest ? rest : "";
+        snprintf(directory, sizeof directory, "%s%s", root, group);
+    }
+    int64_t least = quota_in(directory);
+    while (strlen(directory) > strlen(root)) {
+        *strrchr(directory, '/') = '\0';
+        int64_t above = quota_in(directory);
+        least = above < least ? above : least;
+    }
+    return least;
+}
+
 int tide_processors(void)
 {
     cpu_set_t set;
     int64_t count = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
-    int64_t most = quota();
+    int64_t most = tide_processor_quota("/proc/self/cgroup", "/sys/fs/cgroup");
     count = count < most ? count : most;
     return count < 1 ? 1 : (int)count;
 }

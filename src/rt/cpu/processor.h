@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Each includes all before it. */
 enum tide_isa { TIDE_ISA_PLAIN, TIDE_ISA_AVX2, TIDE_ISA_AVX512, TIDE_ISA_AMX, TIDE_ISAS };
@@ -42,6 +43,10 @@ double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier
 
 /* How many processors this process may use at once, by its affinity and its cgroup's quota. At least 1. */
 int tide_processors(void);
+
+/* The lowest quota of processors, rounded up, of a group of cgroup 2 and all groups above it; INT64_MAX:
+ * none. groups: a file as /proc/self/cgroup; root: where groups are mounted. */
+int64_t tide_processor_quota(const char *groups, const char *root);
 
 /* True if trial() returns true without an illegal instruction or a memory fault. Do not call it while other
  * threads may cause either. */
