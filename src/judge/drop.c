@@ -6,40 +6,61 @@
 
 #include <math.h>
 
-/* Returns the largest fall of the floor over a few windows, and in *ret_second the largest elsewhere. */
-static struct tide_drop largest_fall(const struct tide_judging *j, double *ret_second)
+/* Finds the last fall of the floor within a few windows, of at least that much, to where it never was before;
+ * if there is none, the largest. Returns the largest of all others that are not low. */
+static double find_fall(const struct tide_judging *j, double least, struct tide_drop *ret_drop)
 {
-    struct tide_drop drop = {0, 0};
-    size_t top = 0;
-    *ret_second = 0;
-    for (size_t i = 1; i < j->n; i++) {
-        bool falls = j->y[i] < j->y[i - 1];
-        if (!falls || i - top > TIDE_DROP_RUN)
-            top = falls ? i - 1 : i;
-        double fall = j->y[top] - j->y[i], largest = j->y[drop.top] - j->y[drop.bottom];
-        if (fall > largest) {
-            *ret_second = drop.top == top ? *ret_second : largest;
-            drop = (struct tide_drop){top, i};
-        } else if (top != drop.top)
-            *ret_second = fmax(*ret_second, fall);
+    struct tide_drop low = {0}, high = {0};
+    double largest = 0, second = 0, lowest = INFINITY; /* up to the top of a fall */
+    for (size_t i = 1, top = 0, counted = 0; i < j->n; i++) {
+        if (j->y[i] >= j->y[i - 1]) {
+            top = i;
+            continue;
+        }
+        if (i - top > TIDE_DROP_RUN)
+            top = i - 1;
+        if (i + 1 < j->n && j->y[i + 1] < j->y[i] && i + 1 - top <= TIDE_DROP_RUN)
+            continue; /* it goes on */
+        for (; counted <= top; counted++)
+            lowest = fmin(lowest, j->y[counted]);
+        double fall = j->y[top] - j->y[i];
+        bool below = lowest - j->y[i] >= TIDE_DROP_BELOW * fall; /* a sawtooth only undoes its rise */
+        if (below && fall >= fmax(least, TIDE_DROP_SHARE * j->y[top])) {
+            low = (struct tide_drop){top, i, low.bottom, true};
+            continue;
+        }
+        second = fmax(second, fmin(fall, largest));
+        if (fall > largest)
+            high = (struct tide_drop){.top = top, .bottom = i};
+        largest = fmax(fall, largest);
     }
-    return drop;
+    *ret_drop = low.is_low ? low : high;
+    return low.is_low ? largest : second;
 }
 
 bool tide_judging_find_drop(const struct tide_judging *j, struct tide_drop *ret_drop)
 {
-    double second, lowest = INFINITY;
-    struct tide_drop drop = largest_fall(j, &second);
-    double fall = j->y[drop.top] - j->y[drop.bottom];
-    for (size_t i = 0; i <= drop.top; i++)
-        lowest = fmin(lowest, j->y[i]);
-    while (drop.bottom > drop.top + 1 && j->y[drop.bottom - 1] - j->y[drop.bottom] < TIDE_DROP_REST * fall)
+    double least = fmax(TIDE_CHANGE_NOISES * j->floor.noise, TIDE_CHANGE_LEAST);
+    struct tide_drop drop;
+    double other = find_fall(j, least, &drop), fall = j->y[drop.top] - j->y[drop.bottom];
+    while (drop.bottom > drop.top + 1 &&
+           j->y[drop.bottom - 1] - j->y[drop.bottom] < fmin(least, TIDE_DROP_REST * fall))
         drop.bottom--; /* noise after it */
-    double least = fmax(fmax(TIDE_CHANGE_NOISES * j->floor.noise, TIDE_CHANGE_LEAST),
-                        fmax(TIDE_DROP_SHARE * j->level, TIDE_DROP_ALONE * second));
-    bool below = lowest - j->y[drop.bottom] >= TIDE_DROP_BELOW * fall; /* a sawtooth only undoes its rise */
     *ret_drop = drop;
-    return fall >= least && below && drop.bottom > j->start && j->n - drop.bottom >= TIDE_FEWEST_WINDOWS;
+    return fall >= fmax(fmax(least, TIDE_DROP_SHARE * j->y[drop.top]), TIDE_DROP_ALONE * other) &&
+           drop.bottom > j->start;
+}
+
+bool tide_judging_rises_since(const struct tide_judging *j, const struct tide_drop *drop)
+{
+    double bottom = j->y[drop->bottom], fall = j->y[drop->top] - bottom, rise = j->y[j->n - 1] - bottom;
+    double steepest = 0, lowest = INFINITY;
+    for (size_t i = 0; i <= drop->top; i++)
+        lowest = fmin(lowest, j->y[i]);
+    for (size_t i = drop->bottom + 1; i < j->n; i++)
+        steepest = fmax(steepest, j->y[i] - j->y[i - 1]);
+    bool sawtooth = fabs(lowest - bottom)<TIDE_DROP_REST * fall, dip = steepest> rise / 2 && rise > fall / 2;
+    return tide_judging_matters(j, rise) && !sawtooth && !dip;
 }
 
 double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop *drop)
@@ -67,6 +88,7 @@ static double retreat_after(const struct tide_judging *j, double x)
 bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop)
 {
     size_t first = tide_judging_behind_warmup(j), last = j->n - 1;
+    first = first > drop->before ? first : drop->before;
     if (first + TIDE_DROP_WINDOWS > drop->top)
         first = drop->top > TIDE_DROP_WINDOWS ? drop->top - TIDE_DROP_WINDOWS : 0;
     double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]),

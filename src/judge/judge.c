@@ -289,9 +289,14 @@ static void decide(struct tide_judging *j)
         return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
                                           j->fits[TIDE_MODEL_LINE].error[1]);
     struct tide_drop drop;
-    if (tide_judging_find_drop(j, &drop) && decide_after_drop(j, &drop))
+    bool fell = tide_judging_find_drop(j, &drop),
+         enough = fell && drop.is_low && j->n - drop.bottom >= TIDE_FEWEST_WINDOWS;
+    if (enough && decide_after_drop(j, &drop))
         return;
     decide_by_shape(j);
+    if (j->v->kind == TIDE_FLAT && fell && !enough && tide_judging_rises_since(j, &drop))
+        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
+                                          j->fits[TIDE_MODEL_LINE].error[1]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
 }

@@ -112,8 +112,8 @@
 #define TIDE_LEVEL_FALL 0.1
 
 /* Only what follows a drop of the floor is judged, if it falls by at least this share of the level at once,
- * and by this many times as much as it falls anywhere else. What rises after it may be a sawtooth, unless the
- * floor rose in the windows before it at no more than this share of the rate. */
+ * and by this many times as much as it falls anywhere else but in a drop. What rises after it may be a
+ * sawtooth, unless the floor rose in the windows before it at no more than this share of the rate. */
 #define TIDE_DROP_SHARE   0.05
 #define TIDE_DROP_ALONE   3.0
 #define TIDE_DROP_BELOW   0.5

@@ -313,6 +313,54 @@ static void what_rises_after_a_drop_is_no_level(void **state)
         }
 }
 
+/* Two models are freed one after the other, or one and then a cache; noise of 2 MB in a level of 1 GB. */
+static struct tide_verdict judge_two_drops(size_t first, size_t second, double drop, double before,
+                                           double after)
+{
+    double held = 1e9 + 2 * drop;
+    for (size_t i = 0; i < 1000; i++) {
+        held += i < second ? before : after;
+        held -= i == first || i == second ? drop : 0;
+        xs[i] = (double)i;
+        ys[i] = held + 2e6 * noise();
+    }
+    return judge(input_of(1000));
+}
+
+static void what_rises_after_two_drops_is_no_level(void **state)
+{
+    (void)state;
+    size_t leaks = 0, total = 0;
+    for (size_t first = 150; first <= 350; first += 100)
+        for (size_t second = first + 100; second <= 650; second += 150)
+            for (double drop = 1e8; drop < 2e9; drop *= 3) {
+                struct tide_verdict v = judge_two_drops(first, second, drop, 0, 1e6);
+                leaks += v.kind == TIDE_LEAK && fabs(v.slope / 1e6 - 1) < 0.05;
+                total++;
+                assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+                v = judge_two_drops(first, second, drop, 0, 1e5);
+                assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+                v = judge_two_drops(first, second, drop, 1e5, 1e5);
+                assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+                v = judge_two_drops(first, second, drop, 0, 0);
+                assert_true(v.kind == TIDE_FLAT || v.kind == TIDE_SPIKES);
+                if (v.drop_x == (double)second) /* what it is now */
+                    assert_true(fabs(v.floor_last / 1e9 - 1) < 0.01);
+            }
+    assert_true(10 * leaks >= 9 * total);
+}
+
+/* It leaks all along, and what is dropped is as much as a few hundred steps leak. */
+static void what_rises_on_after_a_drop_of_as_much_is_no_level(void **state)
+{
+    (void)state;
+    for (size_t at = 400; at <= 700; at += 50)
+        for (double rate = 1e5; rate <= 1e6; rate *= 3) {
+            struct tide_verdict v = judge_two_drops(at, at, 1000 * rate, rate, rate);
+            assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+        }
+}
+
 /* A collector that ran once in the time that was seen. */
 static void half_a_sawtooth_is_no_leak(void **state)
 {
@@ -776,6 +824,8 @@ int main(void)
         cmocka_unit_test(a_leak_grew_by_no_more_than_was_seen),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
+        cmocka_unit_test(what_rises_after_two_drops_is_no_level),
+        cmocka_unit_test(what_rises_on_after_a_drop_of_as_much_is_no_level),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
