@@ -280,6 +280,14 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
     return true;
 }
 
+/* True if the floor jumps so soon after warm-up that no level was seen before: both are one rise. */
+static bool jumps_out_of_warmup(const struct tide_judging *j)
+{
+    bool jumps = j->best.model == TIDE_MODEL_JUMP || j->best.model == TIDE_MODEL_JUMP_LINE;
+    return j->start > 0 && jumps && is_jump(j, height_of_jump(&j->best)) &&
+           j->u[TIDE_BEHIND_KNEE - 1] >= j->best.k;
+}
+
 static void decide(struct tide_judging *j)
 {
     if (tide_judging_decide_one_pass(j))
@@ -288,6 +296,8 @@ static void decide(struct tide_judging *j)
     if (tide_judging_points(j) < TIDE_FEWEST_WINDOWS)
         return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
                                           j->fits[TIDE_MODEL_LINE].error[1]);
+    if (jumps_out_of_warmup(j))
+        tide_judging_fit_from(j, 0);
     struct tide_drop drop;
     bool fell = tide_judging_find_drop(j, &drop),
          enough = fell && drop.is_low && j->n - drop.bottom >= TIDE_FEWEST_WINDOWS;
