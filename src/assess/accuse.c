@@ -79,8 +79,9 @@ static double least_bytes(const struct tide_culprit *c)
 static double share_undecided(const struct tide_blaming *g, struct tide_culprit *c, const struct whole *leak)
 {
     int64_t from_ns = tide_assess_time_of(g->a, leak->from_x), to_ns = tide_assess_time_of(g->a, leak->to_x);
+    to_ns = to_ns == TIDE_UNKNOWN || to_ns > g->to_ns ? g->to_ns : to_ns;
     if (from_ns != TIDE_UNKNOWN)
-        c->bytes = fmax(tide_moment_growth(c->site, from_ns, to_ns == TIDE_UNKNOWN ? g->to_ns : to_ns), 0);
+        c->bytes = fmax(tide_moment_growth(c->site, from_ns, to_ns), 0);
     return least_bytes(c) > leak->bytes ? NAN : fmin(c->bytes / leak->bytes, 1);
 }
 

@@ -181,6 +181,26 @@ int tide_moment_peak(const struct tide_history *h, bool on_device, int64_t *ret_
     return 0;
 }
 
+static double live_at(const struct tide_history *h, size_t tick)
+{
+    double live = 0;
+    for (size_t i = 0; i < h->site_count; i++)
+        live += tide_moment_live(h, &h->sites[i], h->ticks[tick].t_ns, NULL);
+    return live;
+}
+
+/* Returns the look at which live memory last rose, at most a few looks earlier than to_ns and a small part of
+ * the run: a program that ends may free everything before it is gone. */
+static int64_t before_freeing(const struct tide_history *h, int64_t to_ns)
+{
+    const size_t most = 16, part = 16;
+    size_t last = tide_history_tick_from(h, to_ns), looks = last / part < most ? last / part : most;
+    double live = live_at(h, last), before;
+    for (; looks > 0 && (before = live_at(h, last - 1)) >= live; looks--, last--)
+        live = before;
+    return h->ticks[last].t_ns;
+}
+
 void tide_moment_training(const struct tide_history *h, const struct tide_assessment *a, int64_t *ret_from_ns,
                           int64_t *ret_to_ns)
 {
@@ -191,7 +211,9 @@ void tide_moment_training(const struct tide_history *h, const struct tide_assess
         to = h->ticks[i > 0 ? i - 1 : 0].t_ns;
     int64_t last_step = isfinite(a->steps) ? tide_assess_time_of(a, tide_assess_x_of(a, to)) : TIDE_UNKNOWN;
     *ret_from_ns = from;
-    *ret_to_ns = last_step > from && last_step < to ? last_step : to;
+    *ret_to_ns = last_step > from && last_step < to ? last_step
+                 : isfinite(a->steps)               ? to
+                                                    : before_freeing(h, to);
 }
 
 int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err)

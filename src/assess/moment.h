@@ -61,8 +61,9 @@ void tide_moment_add_changes(const struct tide_history *history, const struct ti
 int tide_moment_peak(const struct tide_history *history, bool on_device, int64_t *ret_t_ns,
                      struct tide_err *err);
 
-/* Training: from the first step to the last; without steps, the whole recording while it had processes. After
- * the last step a program may be freeing everything. The recording must have ticks. */
+/* Training: from the first step to the last; without steps, the whole recording while it had processes, up to
+ * where live memory last rose. After that a program may be freeing everything. The recording must have ticks.
+ */
 void tide_moment_training(const struct tide_history *history, const struct tide_assessment *assessment,
                           int64_t *ret_from_ns, int64_t *ret_to_ns);
 

@@ -189,16 +189,23 @@ static inline struct tide_frame line_of(const char *file, int64_t line, const ch
         .function = function, .file = file, .line = line, .module = "", .offset = line, .python = true};
 }
 
-static inline void hold(struct made *m, int64_t site, int64_t bytes, int64_t blocks)
+/* A site holds that much, of all that it ever allocated. */
+static inline void hold_of(struct made *m, int64_t site, int64_t bytes, int64_t blocks, int64_t total_bytes,
+                           int64_t total_blocks)
 {
     struct tide_site_sample row = {.tick = m->tick,
                                    .site = site,
                                    .live_bytes = bytes,
                                    .live_blocks = blocks,
-                                   .total_bytes = bytes,
-                                   .total_blocks = blocks};
+                                   .total_bytes = total_bytes,
+                                   .total_blocks = total_blocks};
     struct tide_err err;
     ok(tide_writer_site_sample(m->writer, &row, &err), &err);
+}
+
+static inline void hold(struct made *m, int64_t site, int64_t bytes, int64_t blocks)
+{
+    hold_of(m, site, bytes, blocks, bytes, blocks);
 }
 
 /* All that the process holds; free_bytes of its allocator, or TIDE_UNKNOWN. */

@@ -68,6 +68,33 @@ static void only_what_explains_the_accused_is_a_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* A program that names no steps frees its list as it ends, within two looks: what it held before is the
+ * culprit, and none of it was freed while the program ran. */
+static void what_is_freed_as_the_program_ends_is_still_the_culprit(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t list = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 7, "<module>"));
+    for (int64_t i = 0; i < 300; i++) {
+        bool ends = i >= 298;
+        look(&m, 1, 20 * MIB + i * MIB / 2);
+        sample(&m, id, 20 * MIB + i * MIB / 2);
+        hold_of(&m, list, ends ? 0 : i * MIB / 2, ends ? 0 : i, i * MIB / 2, i);
+    }
+    m.t_ns += 100000000;
+    end_process(&m, id, 100, 0, "python", "train.py", 0);
+    look(&m, 0, 0);
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_true(blame->culprits[0].share > 0.95);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "never freed"));
+    forget(blame, &answer);
+}
+
 /* Workers that are made anew in each epoch, each with more than the one before, beside a parent that has
  * imported something: at the peak that is live too, and no part of what rises. */
 static void what_was_there_all_along_is_no_part_of_peaks_that_rise(void **state)
@@ -615,6 +642,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
+        cmocka_unit_test(what_is_freed_as_the_program_ends_is_still_the_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),
