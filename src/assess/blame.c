@@ -84,6 +84,8 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
     const struct tide_history_site_point *last;
     switch (g->b->by) {
     case TIDE_BLAME_GROWTH:
+        if (tide_stack_is_of_hook(g->h, site->stack))
+            return 0;
         last = tide_moment_point(site, g->to_ns);
         *ret_blocks = last ? (double)last->live_blocks : 0;
         return tide_moment_growth(site, g->from_ns, g->to_ns);

@@ -88,6 +88,16 @@ bool tide_stack_is_asked_for(const struct tide_history *h, int64_t stack)
     return false;
 }
 
+bool tide_stack_is_of_hook(const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(tide_text_last_part(h->frames[frames[i]].module), "libtidemark-hook.so"))
+            return true;
+    return false;
+}
+
 enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
 
 struct choice {

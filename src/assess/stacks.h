@@ -56,4 +56,7 @@ const struct tide_frame *tide_stack_own(const struct tide_history *history, int6
 /* True if a line of the program asked for what a stack allocates, rather than a library by itself. */
 bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
 
+/* True if the hook itself asked for what a stack allocates: it takes a census in the program. */
+bool tide_stack_is_of_hook(const struct tide_history *history, int64_t stack);
+
 #endif

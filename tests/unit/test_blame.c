@@ -95,6 +95,34 @@ static void what_is_freed_as_the_program_ends_is_still_the_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* The hook's own census imports modules into the program. The program did not do that. */
+static void what_the_hook_takes_is_no_culprit(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    struct tide_frame asked[] = {line_of("/lib/tidemark/_asked.py", 155, "_count"),
+                                 {.function = "put_question",
+                                  .file = "census.c",
+                                  .line = 169,
+                                  .module = "/usr/lib/libtidemark-hook.so"},
+                                 line_of("train.py", 9, "train")};
+    int64_t list = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 7, "train")),
+            census = add_stack(&m, id, TIDE_SITE_MALLOC, asked, 3);
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, 20 * MIB + i * MIB / 2);
+        sample(&m, id, 20 * MIB + i * MIB / 2);
+        hold(&m, list, i * MIB / 3, i);
+        hold(&m, census, i * MIB / 6, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[list - 1]);
+    forget(blame, &answer);
+}
+
 /* Workers that are made anew in each epoch, each with more than the one before, beside a parent that has
  * imported something: at the peak that is live too, and no part of what rises. */
 static void what_was_there_all_along_is_no_part_of_peaks_that_rise(void **state)
@@ -643,6 +671,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
         cmocka_unit_test(what_is_freed_as_the_program_ends_is_still_the_culprit),
+        cmocka_unit_test(what_the_hook_takes_is_no_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),
