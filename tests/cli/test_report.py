@@ -1,5 +1,8 @@
 """tidemark report: the page in a real browser, and the file it is written to."""
 
+import bisect
+import itertools
+import json
 import os
 import re
 import resource
@@ -111,6 +114,21 @@ def open_page(browser):
     yield load
     for page in opened:
         page.close()
+
+
+def pools(path):
+    """Ten epochs: two workers that grow, 10 MiB more in each epoch, and then two seconds without any."""
+    r = Recording(path)
+    parent = r.process(100, "python", role="train.py")
+    t = 0
+    for epoch in range(10):
+        r.mark(t, EPOCH, epoch)
+        workers = [r.process(1000 + 2 * epoch + w, "python", parent, role="worker of train.py", began=t, ended=t + 8.1) for w in (0, 1)]
+        for look in range(40):
+            grown = 20 * MIB + (40 + 10 * epoch) * MIB * look // 32
+            r.tick(t, {parent: 100 * MIB, **({w: grown for w in workers} if look <= 32 else {})})
+            t += 0.25
+    return r.close()
 
 
 # ---------------------------------------------------------------------------------------------- in the browser
@@ -538,3 +556,14 @@ def test_a_real_run_under_the_hook_has_its_culprit_on_the_page(open_page, tidema
     # For a person to look at; outside of the tree.
     page.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_workers_that_have_ended_hold_nothing_and_their_rising_peaks_are_a_warning(page_of):
+    text = page_of(pools).read_text()
+    assert "<strong>RISING PEAKS</strong> in 2 x worker" in text
+    assert '<section class="answer peaks">' in text and "<title>peaks: " in text
+    data = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)[1])
+    workers = next(s for s in data["series"] if s["subject"] == "role")
+    t, v = (list(itertools.accumulate(workers["level"][key])) for key in "tv")
+    for epoch in range(10):
+        assert v[bisect.bisect(t, (10 * epoch + 7) * 1000) - 1] > 40 * MIB and v[bisect.bisect(t, (10 * epoch + 9) * 1000) - 1] == 0

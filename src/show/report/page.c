@@ -5,6 +5,7 @@
 #include "show/report/page.h"
 #include "show/report/svg.h"
 #include "show/text/html.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static void put_head(struct tide_report_page *page)
           "<meta name=\"referrer\" content=\"no-referrer\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
           out);
-    tide_html_text(out, "", tide_verdict_name(page->a->judged[0].verdict.kind), 0, ": ");
+    tide_html_text(out, "", tide_judged_word(&page->a->judged[0]), 0, ": ");
     tide_html_text(out, "", page->report->source, 120, " \u2013 tidemark</title>\n<style>");
     fwrite(tide_asset_style, 1, tide_asset_style_len, out);
     fputs("</style>\n</head>\n<body>\n<header><span class=\"brand\">tidemark</span> <span class=\"file\">",

@@ -98,6 +98,29 @@ static void take_points(const struct tide_history *h, const struct tide_judged *
                 add(line, h->marks[i].t_ns, h->marks[i].number);
 }
 
+/* Takes a series as it was judged. The sum of a role has no points where no member was alive: there it is 0.
+ */
+static void take_judged(const struct drawing *d, const struct tide_judged *j, struct tide_report_curve *line)
+{
+    const struct tide_history *h = d->summary->history;
+    int64_t until = INT64_MIN; /* when the last of those that began by now ends */
+    size_t next = 0;
+    for (size_t i = 0; i < j->count; i++) {
+        int64_t t_ns = tide_report_time(d->summary, j->x[i]);
+        if (i && until < t_ns && until > line->points[line->count - 1].t_ns)
+            add(line, until, 0);
+        add(line, t_ns, (int64_t)j->bytes[i]);
+        for (; next < h->process_count && h->processes[next].row.began_ns <= t_ns; next++) {
+            const struct tide_process *p = &h->processes[next].row;
+            int64_t ended_ns = p->ended_ns == TIDE_UNKNOWN ? d->summary->last_ns : p->ended_ns;
+            if (j->role && !strcmp(p->role, j->role) && ended_ns > until)
+                until = ended_ns;
+        }
+    }
+    if (line->count && until < d->summary->last_ns && until > line->points[line->count - 1].t_ns)
+        add(line, until, 0);
+}
+
 static int take_level(struct drawing *d, struct tide_report_series *s, size_t most, bool *shortened)
 {
     const struct tide_judged *j = s->judged;
@@ -105,12 +128,12 @@ static int take_level(struct drawing *d, struct tide_report_series *s, size_t mo
     struct tide_report_curve own = {NULL, 0};
     take_points(h, j, &own);
     struct tide_report_curve line = {
-        tide_arena_take(&d->scratch, (own.count ? own.count : j->count) + 1, sizeof *line.points), 0};
+        tide_arena_take(&d->scratch, (own.count ? own.count : 2 * j->count) + 1, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
     take_points(h, j, &line);
-    for (size_t i = 0; !own.count && i < j->count; i++)
-        add(&line, tide_report_time(d->summary, j->x[i]), (int64_t)j->bytes[i]);
+    if (!own.count)
+        take_judged(d, j, &line);
     s->end_ns = d->summary->last_ns;
     if (j->subject == TIDE_SUBJECT_PROCESS && h->processes[j->process - 1].row.ended_ns != TIDE_UNKNOWN)
         s->end_ns = h->processes[j->process - 1].row.ended_ns;

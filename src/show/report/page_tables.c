@@ -46,7 +46,7 @@ static void put_word(FILE *out, const struct tide_judged *j)
         fputs("<span class=\"verdict none\">not judged</span>", out);
         return;
     }
-    const char *word = tide_verdict_name(j->verdict.kind);
+    const char *word = tide_judged_word(j);
     fprintf(out, "<span class=\"verdict %s\">%s</span>", word, word);
     if (tide_verdict_grows(&j->verdict))
         fprintf(out, " +%s/%s", TIDE_SIZE(j->verdict.slope), j->x_is_steps ? "step" : "s");
@@ -73,7 +73,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
         row->members == 1 ? tide_report_series_find(&page->set, row->id) : NULL;
     if (s)
         tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns,
-                              tide_verdict_name(s->judged->verdict.kind));
+                              tide_judged_word(s->judged));
     fprintf(out, "<td class=\"n\" data-label=\"Lasted\">%s",
             TIDE_DURATION((double)row->lasted_ns / TIDE_NS_PER_S));
     put_bytes(out, "First RSS", row->first_bytes);
@@ -123,7 +123,7 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
     size_t shown = 0;
     for (size_t i = 0; i < page->set.count && shown < tide_report_rows(page, CARDS_MOST); i++) {
         const struct tide_report_series *s = &page->set.series[i];
-        const char *word = tide_verdict_name(s->judged->verdict.kind);
+        const char *word = tide_judged_word(s->judged);
         if (s->judged->subject != subject)
             continue;
         char sentence[1024];

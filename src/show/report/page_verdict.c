@@ -67,7 +67,7 @@ static void put_pair(void *out, const char *label, const char *text)
 static void put_headline(FILE *out, const char *text)
 {
     size_t word = 0;
-    while (isupper((unsigned char)text[word]))
+    while (isupper((unsigned char)text[word + (text[word] == ' ')]))
         word++;
     fprintf(out, "<h1><strong>%.*s</strong>", (int)word, text);
     tide_html_text(out, "", text + word, 0, "</h1>\n");
@@ -140,7 +140,7 @@ void tide_report_put_verdict(struct tide_report_page *page)
 {
     char headline[TEXT];
     tide_assessment_headline(page->a, headline, sizeof headline);
-    fprintf(page->out, "<section class=\"answer %s\">\n", tide_verdict_name(page->a->judged[0].verdict.kind));
+    fprintf(page->out, "<section class=\"answer %s\">\n", tide_judged_word(&page->a->judged[0]));
     put_headline(page->out, headline);
     fputs("<dl class=\"evidence\">\n", page->out);
     put_first_culprit(page);

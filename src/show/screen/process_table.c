@@ -4,6 +4,7 @@
 #include "show/screen/view.h"
 #include "base/units.h"
 #include "show/screen/chart.h"
+#include "show/text/verdict_text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -50,7 +51,7 @@ static void trend_text(const struct tide_row *row, char out[static CELL_TEXT])
     else if (tide_verdict_grows(&row->judged->verdict))
         snprintf(out, CELL_TEXT, "+%s", TIDE_SIZE(row->judged->verdict.slope));
     else
-        snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
+        snprintf(out, CELL_TEXT, "%s", tide_judged_word(row->judged));
 }
 
 static void cell_text(const struct tide_model *model, const struct tide_row *row, int column,

@@ -386,6 +386,11 @@ static void put_crest(struct tide_buf *b, const struct tide_crest *c)
     tide_buf_text(b, "; given back in between");
 }
 
+const char *tide_judged_word(const struct tide_judged *j)
+{
+    return j->crest.epochs ? "peaks" : tide_verdict_name(j->verdict.kind);
+}
+
 static void put_headline(struct tide_buf *b, const struct tide_judged *j)
 {
     static const char *const words[TIDE_VERDICTS] = {

@@ -10,6 +10,9 @@
 
 extern const char *const tide_subject_names[]; /* by enum tide_subject */
 
+/* One word: the verdict's name, or "peaks" if peaks rise over a floor that does not. */
+const char *tide_judged_word(const struct tide_judged *judged);
+
 /* One sentence, without "tidemark:" and without a full stop. Escaped. */
 void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
                           char *out, size_t size);
