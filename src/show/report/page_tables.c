@@ -72,8 +72,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
     const struct tide_report_series *s =
         row->members == 1 ? tide_report_series_find(&page->set, row->id) : NULL;
     if (s)
-        tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns,
-                              tide_judged_word(s->judged));
+        tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns, tide_judged_word(s->judged));
     fprintf(out, "<td class=\"n\" data-label=\"Lasted\">%s",
             TIDE_DURATION((double)row->lasted_ns / TIDE_NS_PER_S));
     put_bytes(out, "First RSS", row->first_bytes);
