@@ -4,12 +4,14 @@
 #include "base/text.h"
 #include "base/units.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
+#include <pcre2.h>
 #include <regex.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum {
     COUNTERS = 12,
@@ -50,9 +52,86 @@ struct counter {
     size_t kept_count;
 };
 
+/* ---- the ways of printing a count ---- */
+
+enum pattern {
+    BY_REGEX,
+    BY_EPOCH,
+    BY_GLOBAL,
+    BY_BAR,
+    BY_BARE_COUNT,
+    BY_STEP,
+    BY_ITER,
+    BY_IT,
+    BY_UPDATE,
+    BY_BATCH,
+    BY_BRACKET,
+    BY_METRIC
+};
+
+/* What names a counter: the word in parentheses ("Iter(train)"), the word before it, the first word before
+ * its number, or the first word of the line. */
+enum name { INSIDE, BEFORE, FIRST, FIRST_OF_LINE };
+
+/* Digits, perhaps grouped as 1,234 or 1_234; the same as a bar shortens it: 1.20k, 3M. */
+#define NUMBER  "(?>\\d{1,3}(?:[,_]\\d{3}(?!\\d))+|\\d+)"
+#define SHORT   "((?>" NUMBER "(?:\\.\\d+)?(?-i:[kMG])?))"
+#define OF      "[ \\t]*/[ \\t]*"
+#define CLOCK   "\\d{1,4}:\\d" /* 00:12, 1:02:03 */
+#define APART   "(?<![\\da-z.])"
+#define NO_WORD "()" /* in place of the word in parentheses */
+
+/* A count, perhaps with its total. "12ms", "12%" and "0.5" do not count. */
+#define ENDS  "(?!\\.\\d|[%a-z])(?![ \\t]*(?-i:(?:s|ms|us|sec)(?![a-z])))"
+#define COUNT "(" NUMBER ")(?:" OF "(" NUMBER "))?" ENDS
+
+/* Between a word and its number: a quote, "(train)", spaces, one of : = # |, spaces, a bracket or a quote. */
+#define TO_NUMBER "(?!\\w)['\"]?(?:\\(([^)]{0,15})\\)|(?!\\())[ \\t]*[:=#|]?[ \\t]*(?:[\\[('\"][ \\t]*)?"
+/* Not "tokens/step 2048", "time per step 3". */
+#define WORD(words) "(?<!\\w)(?<![^r]/)(?<!\\bper[\\W_])(?:" words ")" TO_NUMBER COUNT
+#define EPOCH       "(?<!\\w)epoch" TO_NUMBER
+#define METRIC      "loss|lr|acc|accuracy|ppl|perplexity|reward|return|grad|mse|rmse|error|it/s|tok/s"
+
+/* How counts are printed. Of the last ones, the first that a line matches counts. Upper and lower case are
+ * the same. Groups: the word in parentheses, the number, its total. */
+static const struct way {
+    enum pattern pattern;
+    enum name name;
+    const char *regex;
+} ways[] = {
+    {BY_REGEX, INSIDE, NO_WORD "\\G(" NUMBER ")"}, /* where the caller's expression says */
+    {BY_EPOCH, INSIDE, EPOCH "(" NUMBER ")(?:\\.\\d*)?+(?![%a-z])"},
+    {BY_GLOBAL, INSIDE, WORD("global[_ ]?step|num_updates")},
+    {BY_BAR, FIRST, NO_WORD "(?:\xe2\x94\x81|\xe2\x95\xba) *" SHORT "/[ \\t]*" SHORT}, /* after Rich's bar */
+    {BY_BARE_COUNT, FIRST, NO_WORD APART SHORT "it \\[" CLOCK},
+    {BY_BAR, FIRST, NO_WORD APART SHORT "/\\? \\[" CLOCK},
+    /* before " [00:12<", " 00:12<", " [====>" or a bar */
+    {BY_BAR, FIRST,
+     NO_WORD APART SHORT "/[ \\t]*" SHORT " [ \\t]*"
+                         "(?:" CLOCK "[\\d:]*<|\xe2\x94\x81|\xe2\x95\xb8|\\[(?:" CLOCK "|[=>.-]))"},
+    {BY_BRACKET, BEFORE, EPOCH NUMBER "(?:\\.\\d*)?\\]\\[[ \\t]*" COUNT}, /* "Epoch: [3][ 120/1000]" */
+    {BY_STEP, INSIDE, WORD("step|train_step|training_step")},
+    {BY_ITER, INSIDE, WORD("iterations?|iter")},
+    {BY_UPDATE, INSIDE, WORD("update")},
+    {BY_BATCH, INSIDE, WORD("batch")},
+    {BY_IT, INSIDE, "(?:^|[][(){}|,;:>-])[ \\t]*it" TO_NUMBER COUNT}, /* not "ran it 12 times" */
+    {BY_BRACKET, FIRST,
+     NO_WORD "(?<![\\w.])(" NUMBER ")" OF "(" NUMBER ") [ \\t]*(?:batches|steps|iters|iterations)(?!\\w)"},
+    /* "[12/100] loss 0.3", "12/100 loss 0.3", "Train Epoch: 1 [640/60000 (1%)] Loss: 0.3" */
+    {BY_METRIC, FIRST_OF_LINE,
+     NO_WORD "(?:^|(?<=[ \\t\\[(|]))(" NUMBER ")" OF "(" NUMBER ")(?!/)" ENDS "(?=.*(?<![a-z])(?:" METRIC
+             ")(?![a-z]))"},
+    {BY_BRACKET, INSIDE, "^" NO_WORD "\\[(" NUMBER ")\\]\\t.*:"}, /* "[12]<TAB>train-rmse:0.23" */
+};
+
+enum { ANY_NUMBER, AN_EPOCH, FIRST_WAY, WAYS = sizeof ways / sizeof *ways };
+
 struct tide_stepwords {
     bool has_regex;
-    regex_t regex;
+    regex_t regex; /* the caller's */
+    pcre2_code *code[WAYS];
+    pcre2_match_data *match;
+    int groups; /* of the last match */
     struct line lines[TIDE_STEPWORDS_STREAMS];
     struct counter counters[COUNTERS];
     int believed; /* index, -1: none yet */
@@ -62,68 +141,51 @@ struct tide_stepwords {
     size_t step_count, epoch_count;
 };
 
-/* ---- numbers ---- */
+/* ---- looking at a line ---- */
 
-static const char *skip_spaces(const char *p)
+struct sighting {
+    int rank, pattern;
+    char label[LABEL];
+    int64_t number, total;
+};
+
+enum { ALL, IN_PARENTHESES, NUMBER_FOUND, TOTAL_FOUND, GROUPS }; /* of a match */
+
+/* Looks for a way from there on. */
+static bool match(struct tide_stepwords *words, int way, const char *line, size_t from)
 {
-    while (*p == ' ' || *p == '\t')
-        p++;
-    return p;
+    words->groups =
+        pcre2_match(words->code[way], (PCRE2_SPTR)line, strlen(line), from, 0, words->match, NULL);
+    return words->groups > 0;
 }
 
-/* Digits, perhaps grouped as 1,234 or 1_234. Returns where they end, or NULL. */
-static const char *whole(const char *p, int64_t *ret)
+/* What a group of the last match found; text NULL: nothing. */
+struct found {
+    const char *text, *end;
+};
+
+static struct found found(const struct tide_stepwords *words, const char *line, int group)
 {
-    if (!isdigit((unsigned char)*p))
-        return NULL;
-    int64_t value = 0;
-    int run = 0; /* digits since the last separator */
-    for (;; p++) {
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(words->match) + 2 * group;
+    bool is_set = group < words->groups && at[0] != PCRE2_UNSET;
+    return is_set ? (struct found){line + at[0], line + at[1]} : (struct found){0};
+}
+
+/* Its number. -1: none, or it is too large. */
+static int64_t number_in(struct found group)
+{
+    double value = 0, unit = 1;
+    bool fraction = false;
+    for (const char *p = group.text; p < group.end; p++) {
         if (isdigit((unsigned char)*p)) {
             value = value * 10 + (*p - '0');
-            run++;
-            if (value > TIDE_EXACT_MOST)
-                return NULL;
-        } else if ((*p == ',' || *p == '_') && run >= 1 && run <= 3 && isdigit((unsigned char)p[1]) &&
-                   isdigit((unsigned char)p[2]) && isdigit((unsigned char)p[3]) &&
-                   !isdigit((unsigned char)p[4])) {
-            run = 0;
-        } else {
-            break;
+            unit /= fraction ? 10 : 1;
         }
+        fraction |= *p == '.';
+        unit *= *p == 'k' ? 1e3 : *p == 'M' ? 1e6 : *p == 'G' ? 1e9 : 1;
     }
-    *ret = value;
-    return p;
+    return !group.text || value * unit > (double)TIDE_EXACT_MOST ? -1 : (int64_t)(value * unit + 0.5);
 }
-
-/* "12/100", with or without spaces at the slash. Returns where it ends, or NULL. */
-static const char *whole_of(const char *p, int64_t *ret_number, int64_t *ret_total)
-{
-    const char *end = whole(p, ret_number), *slash = end ? skip_spaces(end) : "";
-    return *slash == '/' ? whole(skip_spaces(slash + 1), ret_total) : NULL;
-}
-
-/* Parses a number of a bar, which may be abbreviated: 120, 1.20k, 3M. */
-static const char *scaled(const char *p, int64_t *ret)
-{
-    int64_t value;
-    const char *end = whole(p, &value);
-    if (!end)
-        return NULL;
-    double exact = (double)value, place = 0.1;
-    if (*end == '.' && isdigit((unsigned char)end[1]))
-        for (end++; isdigit((unsigned char)*end); end++, place /= 10)
-            exact += (*end - '0') * place;
-    double factor = *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : *end == 'G' ? 1e9 : 1;
-    if (factor > 1)
-        end++;
-    if (exact * factor > (double)TIDE_EXACT_MOST)
-        return NULL;
-    *ret = (int64_t)(exact * factor + 0.5);
-    return end;
-}
-
-/* ---- what is known of counters ---- */
 
 /* True if a bar or count with this label does not belong to the training loop. */
 static bool is_side_work(const char *label)
@@ -136,6 +198,15 @@ static bool is_side_work(const char *label)
         if (!strncmp(label, stems[i], strlen(stems[i])))
             return true;
     return false;
+}
+
+/* True if a count after this word is not of steps: "Epoch [3/10]", "fold 2/5". */
+static bool counts_something_else(const char *word)
+{
+    char wanted[LABEL + 2];
+    snprintf(wanted, sizeof wanted, "|%s|", word);
+    return strstr("|epoch|epochs|fold|run|trial|seed|worker|rank|gpu|file|part|task|stage|phase|round|",
+                  wanted);
 }
 
 /* Copies the first word before `end`, in lower case: the name of a bar, without the numbers that change. */
@@ -161,302 +232,41 @@ static void label_before(const char *line, const char *p, char label[LABEL])
     label_of(p, end, label);
 }
 
-struct sighting {
-    int rank, pattern;
-    char label[LABEL];
-    int64_t number, total;
-};
+enum verdict { NOT_HERE, COUNTED, SIDE_WORK };
 
-enum pattern {
-    BY_REGEX,
-    BY_GLOBAL,
-    BY_BAR,
-    BY_BARE_COUNT,
-    BY_STEP,
-    BY_ITER,
-    BY_IT,
-    BY_UPDATE,
-    BY_BATCH,
-    BY_BRACKET,
-    BY_METRIC
-};
-
-/* ---- bars ---- */
-
-static bool is_clock(const char *p) /* "00:12", "1:02:03" */
+/* Looks for a count that is printed that way, past those that count something else. */
+static enum verdict look_for(struct tide_stepwords *words, int which, const char *line, struct sighting *ret)
 {
-    size_t digits = strspn(p, "0123456789");
-    return digits > 0 && digits < 5 && p[digits] == ':' && isdigit((unsigned char)p[digits + 1]);
-}
-
-/* True if what follows "12/100" makes it a bar: " [00:12<", " 00:12<", " [====>", " ━━━". */
-static bool ends_bar(const char *p)
-{
-    if (p[0] != ' ')
-        return false;
-    p = skip_spaces(p);
-    if (is_clock(p) && p[strspn(p, "0123456789:")] == '<')
-        return true;
-    if (!strncmp(p, "\xe2\x94\x81", 3) || !strncmp(p, "\xe2\x95\xb8", 3))
-        return true;
-    return *p == '[' && (is_clock(p + 1) || (p[1] && strchr("=>.-", p[1])));
-}
-
-/* True if a bar precedes the count: "━━ 12/100" as Rich draws it. */
-static bool follows_bar(const char *line, const char *p)
-{
-    while (p > line && p[-1] == ' ')
-        p--;
-    return p - line >= 3 && (!memcmp(p - 3, "\xe2\x94\x81", 3) || !memcmp(p - 3, "\xe2\x95\xba", 3));
-}
-
-/* after_bar: finds only a count that a bar precedes; otherwise only one that a bar or a clock follows. */
-static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
-{
-    for (const char *p = line; *p; p++) {
-        if (!isdigit((unsigned char)*p) || (p > line && (isalnum((unsigned char)p[-1]) || p[-1] == '.')))
+    const struct way *way = &ways[which];
+    for (size_t at = 0; match(words, which, line, at); at++) {
+        struct found all = found(words, line, ALL), inner = found(words, line, IN_PARENTHESES),
+                     number = found(words, line, NUMBER_FOUND), total = found(words, line, TOTAL_FOUND);
+        struct sighting seen = {.rank = way->pattern == BY_GLOBAL ? 1 : 2,
+                                .pattern = way->pattern,
+                                .number = number_in(number),
+                                .total = number_in(total)};
+        char before[LABEL], inside[LABEL];
+        at = (size_t)(all.text - line);
+        label_before(line, all.text, before);
+        label_of(inner.text, inner.end, inside);
+        if (way->name < FIRST)
+            memcpy(seen.label, way->name == INSIDE ? inside : before, LABEL);
+        else
+            label_of(line, way->name == FIRST ? number.text : line + strlen(line), seen.label);
+        bool unlikely = total.text && way->name >= FIRST && (seen.total < seen.number || seen.total < 2);
+        if (seen.number < 0 || unlikely)
             continue;
-        int64_t number, total;
-        const char *end = scaled(p, &number);
-        if (!end)
+        if (way->name == FIRST && is_side_work(seen.label))
+            return SIDE_WORK; /* and so is the rest of the line */
+        if (is_side_work(seen.label) || is_side_work(inside) ||
+            (way->name != FIRST && way->pattern != BY_EPOCH && is_side_work(before)) ||
+            (way->pattern == BY_METRIC && counts_something_else(before)))
             continue;
-        if (!after_bar && !strncmp(end, "it [", 4) && is_clock(end + 4)) {
-            *ret = (struct sighting){.rank = 2, .pattern = BY_BARE_COUNT, .number = number};
-        } else if (!after_bar && !strncmp(end, "/? [", 4) && is_clock(end + 4)) {
-            *ret = (struct sighting){.rank = 2, .pattern = BY_BAR, .number = number};
-        } else if (*end == '/') {
-            const char *after = scaled(skip_spaces(end + 1), &total);
-            if (!after || total < number || total < 2 ||
-                !(after_bar ? follows_bar(line, p) : ends_bar(after)))
-                continue;
-            *ret = (struct sighting){.rank = 2, .pattern = BY_BAR, .number = number, .total = total};
-        } else {
-            continue;
-        }
-        label_of(line, p, ret->label);
-        return true;
-    }
-    return false;
-}
-
-/* ---- words ---- */
-
-/* Returns the number after a word, or NULL. Between them may stand: a quote, "(train)", spaces, one of : = #
- * |, spaces, a bracket or a quote. */
-static const char *to_number(const char *p, char label[LABEL])
-{
-    if (*p == '\'' || *p == '"')
-        p++;
-    if (*p == '(') {
-        const char *close = strchr(p, ')');
-        if (!close || close - p > LABEL)
-            return NULL;
-        label_of(p, close, label);
-        p = close + 1;
-    }
-    p = skip_spaces(p);
-    if (*p == ':' || *p == '=' || *p == '#' || *p == '|')
-        p++;
-    p = skip_spaces(p);
-    if (*p == '[' || *p == '(' || *p == '\'' || *p == '"')
-        p = skip_spaces(p + 1);
-    return isdigit((unsigned char)*p) ? p : NULL;
-}
-
-/* True if a count may end here: before a space, punctuation or the end. "12ms", "12%", "0.5" do not count. */
-static bool ends_count(const char *p)
-{
-    if (*p == '.' && isdigit((unsigned char)p[1]))
-        return false;
-    if (*p == '%' || isalpha((unsigned char)*p))
-        return false;
-    const char *unit = skip_spaces(p);
-    size_t len = strspn(unit, "abcdefghijklmnopqrstuvwxyz");
-    return !((len == 1 && *unit == 's') ||
-             (len == 2 && (!strncmp(unit, "ms", 2) || !strncmp(unit, "us", 2))) ||
-             (len == 3 && !strncmp(unit, "sec", 3)));
-}
-
-static bool is_word_char(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-/* Parses "12" or "12/100" at p into ret. False if it is not a count. */
-static bool read_count(const char *p, struct sighting *ret)
-{
-    int64_t total;
-    const char *end = whole(p, &ret->number), *after = whole_of(p, &ret->number, &total);
-    bool has_total = after && ends_count(after);
-    ret->total = has_total && total >= ret->number ? total : 0;
-    return has_total || (end && ends_count(end));
-}
-
-static const struct word {
-    const char *text;
-    int rank;
-    enum pattern pattern;
-} words_known[] = {
-    {"global_step", 1, BY_GLOBAL},
-    {"global step", 1, BY_GLOBAL},
-    {"globalstep", 1, BY_GLOBAL},
-    {"num_updates", 1, BY_GLOBAL},
-    {"train_step", 2, BY_STEP},
-    {"training_step", 2, BY_STEP},
-    {"step", 2, BY_STEP},
-    {"iteration", 2, BY_ITER},
-    {"iterations", 2, BY_ITER},
-    {"iter", 2, BY_ITER},
-    {"update", 2, BY_UPDATE},
-    {"batch", 2, BY_BATCH},
-    {"it", 2, BY_IT},
-};
-
-/* True if p is at the start of a line or after punctuation. "it" is a count only there, not in "ran it 12
- * times". */
-static bool is_set_apart(const char *line, const char *p)
-{
-    while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
-        p--;
-    return p == line || strchr("[](){}|,;:>-", p[-1]);
-}
-
-static bool find_this_word(const char *line, const struct word *word, struct sighting *ret)
-{
-    size_t len = strlen(word->text);
-    for (const char *p = line; (p = strcasestr(p, word->text)) != NULL; p += len) {
-        if ((p > line && is_word_char(p[-1])) || is_word_char(p[len]))
-            continue;
-        if (word->pattern == BY_IT && !is_set_apart(line, p))
-            continue;
-        if (p > line + 1 && p[-1] == '/' && p[-2] != 'r') /* "tokens/step 2048", but "trainer/global_step" */
-            continue;
-        struct sighting seen = {.rank = word->rank, .pattern = word->pattern};
-        char before[LABEL];
-        label_before(line, p, before);
-        const char *number = to_number(p + len, seen.label);
-        if (!number || !strcmp(before, "per") || is_side_work(before) || is_side_work(seen.label) ||
-            !read_count(number, &seen))
-            continue;
+        seen.total = seen.total < seen.number ? 0 : seen.total;
         *ret = seen;
-        return true;
+        return COUNTED;
     }
-    return false;
-}
-
-static bool find_word(const char *line, int rank, struct sighting *ret)
-{
-    for (size_t i = 0; i < sizeof words_known / sizeof *words_known; i++)
-        if (words_known[i].rank == rank && find_this_word(line, &words_known[i], ret))
-            return true;
-    return false;
-}
-
-/* "| 200/ 2983 batches |" */
-static bool find_batches(const char *line, struct sighting *ret)
-{
-    static const char *const units[] = {"batches", "steps", "iters", "iterations"};
-    for (const char *p = line; *p; p++) {
-        if (!isdigit((unsigned char)*p) || (p > line && (is_word_char(p[-1]) || p[-1] == '.')))
-            continue;
-        int64_t number, total;
-        const char *end = whole_of(p, &number, &total);
-        if (!end || total < number || *end != ' ')
-            continue;
-        end = skip_spaces(end);
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (!strncasecmp(end, units[i], strlen(units[i])) && !is_word_char(end[strlen(units[i])])) {
-                *ret = (struct sighting){.rank = 2, .pattern = BY_BRACKET, .number = number, .total = total};
-                label_of(line, p, ret->label);
-                return !is_side_work(ret->label);
-            }
-    }
-    return false;
-}
-
-/* True if the rest of the line has a training metric, which makes "12/100" a step. */
-static bool has_metric(const char *rest)
-{
-    static const char *const words[] = {"loss",   "lr",   "acc", "accuracy", "ppl",   "perplexity", "reward",
-                                        "return", "grad", "mse", "rmse",     "error", "it/s",       "tok/s"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (const char *p = rest; (p = strcasestr(p, words[i])) != NULL; p++)
-            if ((p == rest || !isalpha((unsigned char)p[-1])) && !isalpha((unsigned char)p[strlen(words[i])]))
-                return true;
-    return false;
-}
-
-/* True if the label counts something other than steps: "Epoch [3/10]", "fold 2/5". */
-static bool counts_something_else(const char *label)
-{
-    static const char *const words[] = {"epoch",  "epochs", "fold",  "run",  "trial", "seed",
-                                        "worker", "rank",   "gpu",   "file", "part",  "task",
-                                        "stage",  "phase",  "round", "test"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(label, words[i]))
-            return true;
-    return is_side_work(label);
-}
-
-/* "[12/100] loss 0.3", "12/100 loss 0.3", "Train Epoch: 1 [640/60000 (1%)] Loss: 0.3" */
-static bool find_counted(const char *line, struct sighting *ret)
-{
-    char first[LABEL], before[LABEL];
-    label_of(line, line + strlen(line), first);
-    for (const char *p = line; *p && !is_side_work(first); p++) {
-        if (!isdigit((unsigned char)*p) || (p > line && !strchr(" \t[(|", p[-1])))
-            continue;
-        int64_t number, total;
-        const char *end = whole_of(p, &number, &total);
-        if (!end || total < 2 || total < number || *end == '/' || !ends_count(end) || !has_metric(end))
-            continue;
-        label_before(line, p, before);
-        if (counts_something_else(before))
-            continue;
-        *ret = (struct sighting){.rank = 2, .pattern = BY_METRIC, .number = number, .total = total};
-        memcpy(ret->label, first, LABEL);
-        return true;
-    }
-    return false;
-}
-
-/* "[12]<TAB>train-rmse:0.23" */
-static bool find_round(const char *line, struct sighting *ret)
-{
-    int64_t number;
-    const char *end = line[0] == '[' ? whole(line + 1, &number) : NULL;
-    if (!end || end[0] != ']' || end[1] != '\t' || !strchr(end, ':'))
-        return false;
-    *ret = (struct sighting){.rank = 2, .pattern = BY_BRACKET, .number = number};
-    return true;
-}
-
-/* "Epoch 3", "epoch: 3/10", "[Epoch 3]", "'epoch': 0.5"; and the count in "Epoch: [3][ 120/1000]". */
-static bool find_epoch(const char *line, int64_t *ret_epoch, struct sighting *ret_step, bool *ret_has_step)
-{
-    *ret_has_step = false;
-    for (const char *p = line; (p = strcasestr(p, "epoch")) != NULL; p += 5) {
-        if ((p > line && is_word_char(p[-1])) || is_word_char(p[5]))
-            continue;
-        char label[LABEL] = "";
-        const char *number = to_number(p + 5, label);
-        int64_t epoch;
-        const char *end = number ? whole(number, &epoch) : NULL;
-        if (!end || is_side_work(label))
-            continue;
-        if (*end == '.')
-            end += 1 + strspn(end + 1, "0123456789");
-        if (*end == '%' || isalpha((unsigned char)*end))
-            continue;
-        *ret_epoch = epoch;
-        if (end[0] == ']' && end[1] == '[') {
-            *ret_step = (struct sighting){.rank = 2, .pattern = BY_BRACKET};
-            label_before(line, p, ret_step->label);
-            *ret_has_step = read_count(skip_spaces(end + 2), ret_step) && !is_side_work(ret_step->label);
-        }
-        return true;
-    }
-    return false;
+    return NOT_HERE;
 }
 
 /* ---- following counters ---- */
@@ -650,29 +460,21 @@ static void sight(struct tide_stepwords *words, const struct sighting *seen, int
 
 static void look_at_line(struct tide_stepwords *words, const char *line, int64_t t_ns)
 {
-    struct sighting seen = {0};
+    struct sighting seen = {.pattern = BY_REGEX};
     if (words->has_regex) {
         regmatch_t group[2];
-        seen.pattern = BY_REGEX;
         if (regexec(&words->regex, line, 2, group, 0) == 0 && group[1].rm_so >= 0 &&
-            whole(line + group[1].rm_so, &seen.number))
+            match(words, ANY_NUMBER, line, (size_t)group[1].rm_so) &&
+            (seen.number = number_in(found(words, line, NUMBER_FOUND))) >= 0)
             sight(words, &seen, t_ns);
         return;
     }
-    int64_t epoch;
-    struct sighting bracket;
-    bool has_bracket = false;
-    if (find_epoch(line, &epoch, &bracket, &has_bracket))
-        emit_epoch(words, epoch, t_ns);
-    if (find_word(line, 1, &seen))
-        sight(words, &seen, t_ns);
-    else if (find_bar(line, true, &seen) || find_bar(line, false, &seen)) {
-        if (!is_side_work(seen.label))
-            sight(words, &seen, t_ns);
-    } else if (has_bracket)
-        sight(words, &bracket, t_ns);
-    else if (find_word(line, 2, &seen) || find_batches(line, &seen) || find_counted(line, &seen) ||
-             find_round(line, &seen))
+    if (look_for(words, AN_EPOCH, line, &seen) == COUNTED)
+        emit_epoch(words, seen.number, t_ns);
+    enum verdict verdict = NOT_HERE;
+    for (int i = FIRST_WAY; i < WAYS && verdict == NOT_HERE; i++)
+        verdict = look_for(words, i, line, &seen);
+    if (verdict == COUNTED)
         sight(words, &seen, t_ns);
 }
 
@@ -745,29 +547,45 @@ size_t tide_stepwords_take(struct tide_stepwords *words,
     return count;
 }
 
+static int compile_ways(struct tide_stepwords *words)
+{
+    words->match = pcre2_match_data_create(GROUPS, NULL);
+    for (int i = 0; words->match && i < WAYS; i++) {
+        int error;
+        PCRE2_SIZE where;
+        words->code[i] = pcre2_compile((PCRE2_SPTR)ways[i].regex, PCRE2_ZERO_TERMINATED, PCRE2_CASELESS,
+                                       &error, &where, NULL);
+        if (!words->code[i])
+            return -1;
+    }
+    return words->match ? 0 : -1;
+}
+
+static int take_regex(struct tide_stepwords *words, const char *regex, struct tide_err *err)
+{
+    int bad = regcomp(&words->regex, regex, REG_EXTENDED);
+    words->has_regex = !bad;
+    if (!bad && words->regex.re_nsub > 0)
+        return 0;
+    char why[160] = "it has no group (...) for the number";
+    if (bad)
+        regerror(bad, &words->regex, why, sizeof why);
+    tide_err_set(err, "option '--step-regex': '%s': %s", TIDE_SHOWN(regex, 120), why);
+    return tide_err_hint(err, "the first group is the step: --step-regex 'update ([0-9]+)'");
+}
+
 int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, struct tide_err *err)
 {
     struct tide_stepwords *words = calloc(1, sizeof *words);
-    if (!words)
-        return tide_err_set(err, "not enough memory");
+    int bad = !words || compile_ways(words) ? tide_err_set(err, "not enough memory") : 0;
+    if (bad || (regex && take_regex(words, regex, err))) {
+        tide_stepwords_free(words);
+        return -1;
+    }
     words->believed = -1;
     words->last_step = words->last_epoch = -1;
     for (int i = 0; i < COUNTERS; i++)
         words->counters[i].rank = -1;
-    if (regex) {
-        int bad = regcomp(&words->regex, regex, REG_EXTENDED);
-        if (bad || words->regex.re_nsub < 1) {
-            char why[160] = "it has no group (...) for the number";
-            if (bad)
-                regerror(bad, &words->regex, why, sizeof why);
-            else
-                regfree(&words->regex);
-            free(words);
-            tide_err_set(err, "option '--step-regex': '%s': %s", TIDE_SHOWN(regex, 120), why);
-            return tide_err_hint(err, "the first group is the step: --step-regex 'update ([0-9]+)'");
-        }
-        words->has_regex = true;
-    }
     *ret_words = words;
     return 0;
 }
@@ -778,5 +596,8 @@ void tide_stepwords_free(struct tide_stepwords *words)
         return;
     if (words->has_regex)
         regfree(&words->regex);
+    for (int i = 0; i < WAYS; i++)
+        pcre2_code_free(words->code[i]);
+    pcre2_match_data_free(words->match);
     free(words);
 }
