@@ -164,11 +164,12 @@ int tide_judging_find_spikes(struct tide_judging *j)
     size_t above = 0;
     bool was_low = false; /* what was never low was not seen to rise */
     struct walk w = begin_walk(&j->floor, j->v->start_x);
+    /* Above a level, spikes are measured from what is reported as it: a lower floor is only a dip. */
+    bool level = j->v->kind == TIDE_FLAT && j->v->growth_bytes >= -TIDE_LEVEL_FALL * j->level;
     for (size_t i = 0; i < m->count; i++) {
         if (!(m->x[i] > warm_x))
             continue;
-        /* Above a flat floor, spikes are measured from the reported level: a lower floor is only a dip. */
-        double floor = j->v->kind == TIDE_FLAT ? j->v->floor_last : floor_under(&w, m->x[i]),
+        double floor = level ? j->v->floor_last : floor_under(&w, m->x[i]),
                most = floor + tall; /* the highest that is not a spike */
         bool began_low = m->first[i] <= most, ended_low = m->last[i] <= most;
         was_low = was_low || began_low;
