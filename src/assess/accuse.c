@@ -8,6 +8,7 @@
 #include "assess/blame_private.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,18 +22,31 @@ struct whole {
     double from_x, to_x; /* stretch in which it grew */
 };
 
-/* Returns the leak around a culprit: of its process or, for device memory, of that process on all its GPUs;
- * if the driver does not tell processes apart, of the GPUs. per_x 0: there is none. */
+static bool has_role(const struct tide_history *h, int64_t process, int64_t like)
+{
+    size_t p = (size_t)process - 1, l = (size_t)like - 1;
+    return p < h->process_count && l < h->process_count &&
+           !strcmp(h->processes[p].row.role, h->processes[l].row.role);
+}
+
+/* True if two processes are one for the reader: they are the same, or the verdict is about all of their role.
+ */
+static bool are_one(const struct tide_blaming *g, int64_t a, int64_t b)
+{
+    return a == b || (g->a->judged[0].subject == TIDE_SUBJECT_ROLE && has_role(g->h, a, b));
+}
+
+/* Returns the leak around a culprit: of its process, with others if they are one; for device memory, of that
+ * process on all its GPUs, or if the driver does not tell processes apart, of the GPUs. per_x 0: none. */
 static struct whole leak_around(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     struct whole own = {0}, shared = {0};
     bool device = tide_site_is_on_device(c->site);
     for (size_t i = 0; i < g->a->count; i++) {
         const struct tide_judged *j = &g->a->judged[i];
-        if (j->verdict.kind != TIDE_LEAK ||
-            j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS) || (!device && own.per_x > 0))
+        if (j->verdict.kind != TIDE_LEAK || j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS))
             continue;
-        struct whole *to = j->process == c->process ? &own : &shared;
+        struct whole *to = are_one(g, j->process, c->process) ? &own : &shared;
         if (to == &shared && j->process != TIDE_UNKNOWN)
             continue;
         to->per_x += j->verdict.slope;
@@ -61,7 +75,7 @@ static double asked_around(const struct tide_blaming *g, const struct tide_culpr
     double sum = 0;
     for (size_t i = 0; i < g->b->count; i++) {
         const struct tide_culprit *other = &g->b->culprits[i];
-        if (other->process == c->process &&
+        if (are_one(g, other->process, c->process) &&
             tide_site_is_on_device(other->site) == tide_site_is_on_device(c->site))
             sum += fmax(other->bytes_per_x, 0);
     }
@@ -105,13 +119,6 @@ static void share_growth(struct tide_blaming *g, const double sum[2], struct tid
 }
 
 /* ---- who is accused */
-
-static bool has_role(const struct tide_history *h, int64_t process, int64_t like)
-{
-    size_t p = (size_t)process - 1, l = (size_t)like - 1;
-    return p < h->process_count && l < h->process_count &&
-           !strcmp(h->processes[p].row.role, h->processes[l].row.role);
-}
 
 bool tide_blaming_is_about(const struct tide_blaming *g, int64_t process)
 {
@@ -254,10 +261,11 @@ static bool look_alike(const struct tide_history *h, const struct tide_culprit *
     return n > 0 && (n == SHOWN || left_count == right_count);
 }
 
-static bool do_meet(const struct tide_history *h, const struct tide_culprit *a, const struct tide_culprit *b)
+static bool do_meet(const struct tide_blaming *g, const struct tide_culprit *a, const struct tide_culprit *b)
 {
+    const struct tide_history *h = g->h;
     const struct tide_frame *line = own_frame(h, a->site, 0), *other = own_frame(h, b->site, 0);
-    if (a->process != b->process || a->site->kind != b->site->kind || a->bounded || b->bounded)
+    if (!are_one(g, a->process, b->process) || a->site->kind != b->site->kind || a->bounded || b->bounded)
         return false;
     return line || other ? is_same_line(line, other) : look_alike(h, a, b);
 }
@@ -316,6 +324,21 @@ static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more
     to->factor = NAN;
 }
 
+/* Names the processes of sites that are one culprit, if they are several. */
+static void name_processes(const struct tide_history *h, struct tide_culprit *met, size_t count)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (met[k].process != met[i].process)
+            k++;
+        processes += k == i;
+    }
+    for (size_t i = 0; i < count && processes > 1; i++)
+        snprintf(met[i].process_name, sizeof met[i].process_name, "%zu x %s", processes,
+                 TIDE_SHOWN(h->processes[met[i].process - 1].row.role, 48));
+}
+
 /* Moves the sites that meet in a culprit's line out of the list and into `met`, the culprit first. */
 static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *met)
 {
@@ -323,7 +346,7 @@ static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *m
     size_t count = 0, kept = at + 1, common = SIZE_MAX;
     for (size_t i = at; i < b->count; i++) {
         struct tide_culprit *c = &b->culprits[i];
-        if (i > at && !do_meet(g->h, &met[0], c)) {
+        if (i > at && !do_meet(g, &met[0], c)) {
             b->culprits[kept++] = *c;
             continue;
         }
@@ -333,6 +356,7 @@ static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *m
     b->count = kept;
     for (size_t k = 0; k < count; k++)
         met[k].common = common;
+    name_processes(g->h, met, count);
     return count;
 }
 
@@ -355,7 +379,7 @@ static size_t join_callers(const struct tide_history *h, struct tide_culprit *me
 static bool is_met(const struct tide_blaming *g, size_t at)
 {
     for (size_t i = at + 1; i < g->b->count; i++)
-        if (do_meet(g->h, &g->b->culprits[at], &g->b->culprits[i]))
+        if (do_meet(g, &g->b->culprits[at], &g->b->culprits[i]))
             return true;
     return false;
 }

@@ -3,7 +3,8 @@
  *
  * A site is a time series and is judged like a process. The culprits are the sites whose growth explains the
  * growth of the process that the verdict is about, largest first. Sites that meet in one line of the program,
- * such as an allocator that others call, are one culprit. Where memory rises within each step and is freed
+ * such as an allocator that others call, are one culprit; so are those of several workers if the verdict is
+ * about all of them. Where memory rises within each step and is freed
  * again, no site grows: there the culprits are the sites that hold more at the peak than before the rise.
  * Other orders are by what is live at the peak, at the end, in a phase, or by what changed between two steps.
  * Sites that rose and stopped are marked `bounded`: a cache, not a leak.

@@ -431,6 +431,43 @@ static void the_rise_is_that_of_the_accused_in_its_steps(void **state)
     forget(blame, &answer);
 }
 
+/* Three workers leak by the same two lines. The verdict is about all of them, and so is
+ * each culprit; the shares are of what all of them lose. */
+static void one_line_of_several_workers_is_one_culprit(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[3], item[3], tensor[3];
+    for (int64_t w = 0; w < 3; w++) {
+        worker[w] = add_process(&m, 101 + w, parent, "python", "pt_data_worker");
+        see_heap(&m, worker[w]);
+        item[w] = add_site(&m, worker[w], TIDE_SITE_MALLOC, line_of("data.py", 31, "__getitem__"));
+        tensor[w] = add_site(&m, worker[w], TIDE_SITE_MALLOC, line_of("data.py", 44, "decode"));
+    }
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, parent, TIDE_MARK_STEP, i, "");
+        look(&m, 4, 250 * MIB + i * 6 * MIB / 4);
+        sample(&m, parent, 100 * MIB);
+        for (int64_t w = 0; w < 3; w++) {
+            sample(&m, worker[w], 50 * MIB + i * MIB / 2);
+            hold(&m, item[w], i * 2 * MIB / 5, i);
+            hold(&m, tensor[w], i * MIB / 10, i);
+        }
+    }
+    struct tide_answer answer = finish_answer(&m);
+    assert_int_equal(answer.assessment->judged[0].subject, TIDE_SUBJECT_ROLE);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 2);
+    const struct tide_culprit *first = &blame->culprits[0];
+    assert_string_equal(first->process_name, "3 x pt_data_worker");
+    assert_int_equal(first->caller_count, 0);
+    assert_true(fabs(first->bytes_per_x / (6 * MIB / 5) - 1) < 0.02);
+    assert_true(fabs(first->share - 0.8) < 0.02 && fabs(first[1].share - 0.2) < 0.02);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "80 % of the growth"));
+    forget(blame, &answer);
+}
+
 /* Three callers of one function that keeps what it hands out. */
 static void add_callers(struct made *m, int64_t process, int64_t site[3])
 {
@@ -680,6 +717,7 @@ int main(void)
         cmocka_unit_test(so_has_a_jump_that_is_freed_again),
         cmocka_unit_test(what_moves_between_sites_is_no_culprit_of_what_is_undecided),
         cmocka_unit_test(the_rise_is_that_of_the_accused_in_its_steps),
+        cmocka_unit_test(one_line_of_several_workers_is_one_culprit),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(a_culprit_of_several_sites_grows_at_the_rate_of_its_share),
         cmocka_unit_test(sites_that_look_the_same_are_one_culprit),
