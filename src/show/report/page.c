@@ -13,7 +13,6 @@
 enum {
     SITES_MOST = 4096, /* most sites with a stack of their own */
     CULPRITS = 64,
-    SITES_AT_PEAK = 1000,    /* summed by line of the program */
     ROOM_LEAST = 4096,       /* for markup between the pieces, and for remarks on the sites */
     ROOM_FOR_SITES = 200000, /* with less, the other parts are cut instead */
     THRIFT_MOST = 64,
@@ -180,19 +179,9 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
 
 static int find_culprits(struct tide_report_page *page)
 {
-    struct tide_blame_options growth = {.by = TIDE_BLAME_VERDICT,
-                                        .from_x = NAN,
-                                        .to_x = NAN,
-                                        .most = CULPRITS},
-                              peak = growth;
-    peak.by = TIDE_BLAME_PEAK;
-    peak.most = SITES_AT_PEAK;
-    if (page->h->site_count == 0)
-        return 0;
-    return tide_blame_new(page->h, page->a, &growth, &page->growth, page->err) ||
-                   tide_blame_new(page->h, page->a, &peak, &page->peak, page->err)
-               ? -1
-               : 0;
+    struct tide_blame_options growth = {
+        .by = TIDE_BLAME_VERDICT, .from_x = NAN, .to_x = NAN, .most = CULPRITS};
+    return page->h->site_count ? tide_blame_new(page->h, page->a, &growth, &page->growth, page->err) : 0;
 }
 
 /* Writes everything but the sites, as short as necessary. *ret_taken: bytes of the page so far. */
@@ -252,7 +241,6 @@ int tide_report_write(const struct tide_report *report, FILE *out, struct tide_e
     for (size_t i = 0; i < 3; i++)
         free(pieces[i].text);
     tide_blame_free(page.growth);
-    tide_blame_free(page.peak);
     tide_arena_release(&page.arena);
     return bad;
 }

@@ -17,8 +17,8 @@ struct tide_report_page {
     struct tide_summary summary;
     struct tide_report_set set;
     struct tide_report_marks marks;
-    struct tide_blame *growth, *peak; /* NULL: there are no call sites */
-    size_t sites_left_out;            /* set once the sites have been chosen */
+    struct tide_blame *growth; /* NULL: there are no call sites */
+    size_t sites_left_out;     /* set once the sites have been chosen */
     size_t sites_shown;
     bool torn;     /* memory ran out for a part */
     bool no_room;  /* there is no room even for the sums of the sites */

@@ -13,7 +13,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,8 +20,6 @@ enum {
     CALLERS_MOST = 8,
     CULPRITS_MOST = 8,
     FRAMES_SHOWN = 7,
-    PEAK_MOST = 8,
-    PLACES_MOST = 64,
     HEALTHY_MOST = 4,
     SPARK_POINTS = 90,
     TEXT = 512,
@@ -262,77 +259,6 @@ static void put_no_sites(struct tide_report_page *page)
                    command ? page->h->command : "PROG", 160, "</code></p>\n");
 }
 
-/* The sum over the sites of one line of the program. */
-struct place {
-    const struct tide_culprit *largest;
-    const struct tide_frame *frame; /* NULL: none is known */
-    double bytes, share;
-    size_t sites;
-};
-
-static bool is_same_place(const struct place *p, const struct tide_culprit *c, const struct tide_frame *frame)
-{
-    const struct tide_history_site *site = p->largest->site;
-    if (site->process != c->site->process || site->kind != c->site->kind || !frame || !p->frame)
-        return false;
-    return p->frame == frame ||
-           (p->frame->line == frame->line && p->frame->offset == frame->offset &&
-            !strcmp(p->frame->file, frame->file) && !strcmp(p->frame->function, frame->function) &&
-            !strcmp(p->frame->module, frame->module));
-}
-
-static int more_first(const void *a, const void *b)
-{
-    const struct place *left = a, *right = b;
-    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
-}
-
-static size_t gather_places(const struct tide_report_page *page, struct place out[static PLACES_MOST])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < page->peak->count; i++) {
-        const struct tide_culprit *c = &page->peak->culprits[i];
-        const struct tide_frame *frame = tide_stack_line(page->h, c->site->stack);
-        size_t at = 0;
-        while (at < count && !is_same_place(&out[at], c, frame))
-            at++;
-        if (at == PLACES_MOST)
-            continue;
-        if (at == count)
-            out[count++] = (struct place){.largest = c, .frame = frame};
-        out[at].bytes += c->bytes;
-        out[at].share += isfinite(c->share) ? c->share : 0;
-        out[at].sites++;
-    }
-    qsort(out, count, sizeof *out, more_first);
-    return count;
-}
-
-static void put_peak(struct tide_report_page *page)
-{
-    struct place places[PLACES_MOST] = {{NULL, NULL, 0, 0, 0}};
-    size_t count = page->peak ? gather_places(page, places) : 0;
-    if (count == 0)
-        return;
-    fputs("<h3>Who holds most at the peak of live memory</h3>\n<table class=\"sites\"><thead><tr>"
-          "<th scope=\"col\" class=\"n\">Bytes<th scope=\"col\" class=\"n\">Share<th scope=\"col\">Where"
-          "<th scope=\"col\">Process</tr></thead><tbody>\n",
-          page->out);
-    for (size_t i = 0; i < count && i < tide_report_rows(page, PEAK_MOST); i++) {
-        const struct place *p = &places[i];
-        fprintf(page->out,
-                "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%"
-                "<td class=\"wide\" data-label=\"Where\">",
-                TIDE_SIZE(p->bytes), 100 * p->share);
-        put_site(page->out, page->h, p->largest->site);
-        if (p->sites > 1)
-            fprintf(page->out, " <span class=\"more\">%zu call stacks</span>", p->sites);
-        tide_html_text(page->out, "<td data-label=\"Process\">", p->largest->process_name, 0, "");
-        fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(p->largest->site->kind));
-    }
-    fputs("</tbody></table>\n", page->out);
-}
-
 void tide_report_put_culprits(struct tide_report_page *page)
 {
     const struct tide_blame *blame = page->growth;
@@ -350,6 +276,5 @@ void tide_report_put_culprits(struct tide_report_page *page)
     }
     if (blame && blame->count > most)
         fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark blame'</p>\n", blame->count - most);
-    put_peak(page);
     fputs("</section>\n", page->out);
 }
