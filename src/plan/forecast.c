@@ -405,7 +405,8 @@ static void infer_step(struct run *run)
     tide_tape_forget(tape, tape->node_count);
 }
 
-static int run_job(struct run *run, struct tide_err *err)
+/* census: filled with what is alive at the peak of the steps; NULL: not wanted. */
+static int run_job(struct run *run, struct tide_census *census, struct tide_err *err)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
@@ -433,6 +434,7 @@ static int run_job(struct run *run, struct tide_err *err)
     make_master(run);
     make_buckets(run);
     make_inputs(run);
+    tape->census = census;
     for (int step = 0; step < run->steps && !tape->failed; step++) {
         if (job->task == TIDE_TASK_INFER)
             infer_step(run);
@@ -480,8 +482,8 @@ static int64_t context_bytes(const struct tide_job *job)
     return total * 1000000;
 }
 
-static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
-                    struct tide_census *census, struct tide_forecast *to, struct tide_err *err)
+static int run_steps(const struct tide_job *job, enum tide_detail detail, struct tide_forecast *to,
+                     struct tide_err *err)
 {
     struct run run = {
         .job = job, .steps = steps_of(job, detail), .batch = {TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING}};
@@ -495,11 +497,8 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
     run.tape.compiled = job->compiled;
     run.tape.fp16 = job->dtype == TIDE_DTYPE_FP16;
     run.tape.product_ran = run.tape.product_ran_back = run.tape.bias_ran = job->host;
-    run.tape.stop_tick = stop;
-    run.tape.census = census;
-    int status = run_job(&run, err);
-    if (!status && to) {
-        to->parameters = to->trainable = 0;
+    int status = run_job(&run, detail == TIDE_FULL ? &to->census : NULL, err);
+    if (!status) {
         for (int i = 0; i < run.policy_leaves; i++) {
             to->parameters += run.tape.leaves[i].count;
             to->trainable += run.tape.leaves[i].trains ? run.tape.leaves[i].count : 0;
@@ -523,7 +522,7 @@ int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, stru
                        struct tide_err *err)
 {
     memset(f, 0, sizeof *f);
-    if (tide_job_check(job, err) || run_once(job, detail, 0, NULL, f, err))
+    if (tide_job_check(job, err) || run_steps(job, detail, f, err))
         return -1;
     for (int i = 0; i < f->phase_count; i++)
         if (tide_phase_counts(&f->phases[i]) && f->phases[i].peak > f->phases[f->peak].peak)
@@ -535,7 +534,7 @@ int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, stru
         f->reserved = f->allocated + f->allocated / 14;
     f->context = context_bytes(job);
     f->device = f->reserved + f->context;
-    return detail == TIDE_FULL ? run_once(job, detail, f->phases[f->peak].tick, &f->census, NULL, err) : 0;
+    return 0;
 }
 
 const char *tide_part_name(enum tide_part owner)

@@ -71,8 +71,12 @@ static void note_peak(struct tide_tape *tape)
     if (tape->cacher.allocated <= phase->peak)
         return;
     phase->peak = tape->cacher.allocated;
-    phase->tick = tape->tick;
     memcpy(phase->owned, tape->owned, sizeof phase->owned);
+    int64_t most = tape->phases[tape->census_phase].peak;
+    if (tape->census && (phase->peak > most || (phase->peak == most && tape->phase <= tape->census_phase))) {
+        tape->census_phase = tape->phase;
+        *tape->census = tape->alive;
+    }
 }
 
 void tide_tape_phase(struct tide_tape *tape, const char *name)
@@ -87,14 +91,12 @@ void tide_tape_phase(struct tide_tape *tape, const char *name)
     note_peak(tape);
 }
 
-static void take_census(struct tide_tape *tape)
+/* Counts what a storage holds (sign 1), or no longer (-1), for its owner and layer. */
+static void count(struct tide_tape *tape, const struct tide_storage *s, int sign)
 {
-    memset(tape->census, 0, sizeof *tape->census);
-    for (int i = 0; i < tape->storage_count; i++) {
-        const struct tide_storage *s = &tape->storages[i];
-        if (s->references > 0)
-            tape->census->bytes[s->owner][s->layer] += tide_cacher_size(&tape->cacher, s->block);
-    }
+    int64_t bytes = sign * tide_cacher_size(&tape->cacher, s->block);
+    tape->owned[s->owner] += bytes;
+    tape->alive.bytes[s->owner][s->layer] += bytes;
 }
 
 static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part owner)
@@ -114,12 +116,9 @@ static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part own
                                                .bytes = bytes,
                                                .layer = (short)tape->layer,
                                                .owner = (unsigned char)owner};
-    tape->owned[owner] += tide_cacher_size(&tape->cacher, block);
+    count(tape, &tape->storages[at], 1);
     tape->failed |= tape->cacher.failed;
-    tape->tick++;
     note_peak(tape);
-    if (tape->census && tape->tick == tape->stop_tick)
-        take_census(tape);
     return at;
 }
 
@@ -138,7 +137,7 @@ static void let_go(struct tide_tape *tape, int storage)
     TIDE_CHECK(s->references, >, 0);
     if (--s->references)
         return;
-    tape->owned[s->owner] -= tide_cacher_size(&tape->cacher, s->block);
+    count(tape, s, -1);
     tide_cacher_give(&tape->cacher, s->block);
     s->next = tape->storage_unused;
     tape->storage_unused = storage;
@@ -338,10 +337,9 @@ static void change_owner(struct tide_tape *tape, int storage, enum tide_part own
     if (storage < 0)
         return;
     struct tide_storage *s = &tape->storages[storage];
-    int64_t bytes = tide_cacher_size(&tape->cacher, s->block);
-    tape->owned[s->owner] -= bytes;
-    tape->owned[owner] += bytes;
+    count(tape, s, -1);
     s->owner = (unsigned char)owner;
+    count(tape, s, 1);
 }
 
 static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int storage, bool turned)

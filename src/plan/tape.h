@@ -13,9 +13,8 @@
  * - the first product takes a workspace for the library, and the first one in the backward pass another; both
  *   stay.
  *
- * Nothing is computed. Every allocation is one tick. For each phase the tape notes the highest sum of
- * allocated bytes, and who owned them then. A program is deterministic, so a second run can stop at a tick
- * and list what is alive there (stop_tick, census).
+ * Nothing is computed. For each phase the tape notes the highest sum of allocated bytes, and who owned them
+ * then; for the highest of all, also in which layers (census).
  *
  * References are explicit: an operator's result belongs to the caller, who drops it where Python would
  * (tide_tape_drop). Any failure (no memory, sizes past 2^62) sets `failed`; later calls are harmless, and the
@@ -114,11 +113,10 @@ struct tide_tape_node {
 struct tide_plan_phase {
     const char *name; /* static text */
     int64_t peak, reserved;
-    long tick;
     int64_t owned[TIDE_PARTS];
 };
 
-struct tide_census {                                 /* what is alive at one tick */
+struct tide_census {                                 /* what is alive at one moment */
     int64_t bytes[TIDE_PARTS][TIDE_LAYERS_MOST + 1]; /* [..][0]: outside layers */
 };
 
@@ -144,9 +142,10 @@ struct tide_tape {
     int64_t owned[TIDE_PARTS];
     struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase, phase_count;
-    long tick, stop_tick; /* stop_tick 0: never */
-    struct tide_census *census;
-    struct tide_group *groups; /* of shared-out weights */
+    struct tide_census alive;   /* now */
+    struct tide_census *census; /* at the peak since this was set; NULL: not wanted */
+    int census_phase;           /* the phase of that peak: of several as high, the first */
+    struct tide_group *groups;  /* of shared-out weights */
     int group_count;
     int group;         /* of the current block, -1: none */
     int64_t processes; /* that share the weights */
