@@ -23,7 +23,7 @@ enum {
 };
 
 struct tide_cacher_block {
-    int64_t bytes, address, asked;
+    int64_t bytes, address;
     int before,
         after; /* neighbours in the segment, -1 at its ends; after: next in the list of unused numbers */
     bool large, taken, mapped;
@@ -291,11 +291,8 @@ int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
         c->failed = true;
         return -1;
     }
-    struct tide_cacher_block *b = &c->blocks[block];
-    b->taken = true;
-    b->asked = bytes;
-    c->allocated += b->bytes;
-    c->requested += bytes;
+    c->blocks[block].taken = true;
+    c->allocated += c->blocks[block].bytes;
     if (!c->exact && !c->heap && c->allocated > c->reserved)
         c->reserved = c->allocated;
     return block;
@@ -357,7 +354,6 @@ void tide_cacher_give(struct tide_cacher *c, int block)
     TIDE_CHECK_TRUE(b->taken);
     b->taken = false;
     c->allocated -= b->bytes;
-    c->requested -= b->asked;
     if (b->mapped)
         return unmap(c, block);
     if (!c->exact && !c->heap)

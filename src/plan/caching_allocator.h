@@ -57,12 +57,12 @@ struct tide_cacher {
     struct tide_cacher_hole *holes; /* where the driver has room, sorted by address */
     int hole_count;
     size_t hole_capacity;
-    int64_t lowest, next_address;           /* lowest segment; end of the heap */
-    int64_t allocated, reserved, requested; /* bytes now */
-    int64_t limit;                          /* of reserved bytes, 0: none; set by the user of exact pools */
-    int64_t threshold, end_free;            /* mapped from this size on; bytes free at the end */
-    int last;                               /* the heap's last block, -1: none */
-    bool exact; /* false: no pools, every request counts as rounded to 512 (faster) */
+    int64_t lowest, next_address; /* lowest segment; end of the heap */
+    int64_t allocated, reserved;  /* bytes now */
+    int64_t limit;                /* of reserved bytes, 0: none; set by the user of exact pools */
+    int64_t threshold, end_free;  /* mapped from this size on; bytes free at the end */
+    int last;                     /* the heap's last block, -1: none */
+    bool exact;                   /* false: no pools, every request counts as rounded to 512 (faster) */
     bool heap;
     bool failed;
 };

@@ -155,14 +155,14 @@ static bool is_updated(const struct run *run, int leaf)
 static void zero_gradients(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
-    for (int i = 0; i < tape->leaf_count && !run->job->keep_gradients; i++)
+    if (run->job->keep_gradients)
+        return;
+    for (int i = 0; i < tape->leaf_count; i++)
         if (is_trained(run, i)) {
-            struct tide_sized gradient = {.storage = tape->leaves[i].gradient};
-            tide_tape_drop(tape, gradient);
+            tide_tape_drop(tape, (struct tide_sized){.storage = tape->leaves[i].gradient});
             tape->leaves[i].gradient = -1;
         }
-    if (!run->job->keep_gradients)
-        tide_shard_drop_gradients(tape);
+    tide_shard_drop_gradients(tape);
 }
 
 /* ZeroRedundancyOptimizer gives each parameter, the largest first, to the process that has the least. The
@@ -283,7 +283,7 @@ static void make_buckets(struct run *run)
     for (int i = 0; i < run->policy_leaves; i++)
         if (is_trained(run, i))
             bytes += tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
-    if ((job->data_parallel || job->degree > 1) && job->task != TIDE_TASK_INFER && !shares_weights(job))
+    if (job->degree > 1 && job->task != TIDE_TASK_INFER && !shares_weights(job))
         tide_tape_take(&run->tape, bytes, 1, TIDE_PART_BUCKETS);
 }
 
@@ -478,7 +478,7 @@ static int64_t context_bytes(const struct tide_job *job)
     if (job->host) /* the interpreter with torch and transformers, and what the first step loads */
         return HOST * INT64_C(1000000);
     int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
-    total += job->data_parallel || job->degree > 1 ? NCCL : 0;
+    total += job->degree > 1 ? NCCL : 0;
     return total * 1000000;
 }
 

@@ -56,7 +56,7 @@ struct tide_job {
     int64_t batch, sequence, accumulation, generate, rank, degree;
     int64_t steps;        /* of the run; 0: as many as it takes to reach the peak */
     int64_t device_bytes; /* the memory of the device: a plan with pools that needs more fails; 0: no limit */
-    bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
+    bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded;
     bool no_cache; /* use_cache=False: no cache of keys and values beside what the backward pass needs */
     bool held;     /* a variable holds the model's output until the next one exists */
     bool host;     /* on the processor: bytes are resident bytes of the process */

@@ -187,8 +187,7 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
                            .cast = TIDE_NOTHING,
                            .trains = trains,
                            .rows = 1,
-                           .owner = owner,
-                           .gradient_owner = TIDE_PART_GRADIENTS};
+                           .owner = owner};
     return tape->leaf_count++;
 }
 
@@ -352,7 +351,7 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
     leaf->arrived = leaf->uses = 0;
     if (leaf->gradient < 0) {
         leaf->gradient = leaf->buffer;
-        change_owner(tape, leaf->gradient, leaf->gradient_owner);
+        change_owner(tape, leaf->gradient, TIDE_PART_GRADIENTS);
     } else
         let_go(tape, leaf->buffer);
     leaf->buffer = -1;

@@ -74,7 +74,7 @@ struct tide_leaf { /* a parameter */
     struct tide_sized cast;    /* kept by autocast; storage -1: none */
     bool trains, turned;
     int64_t rows; /* of its matrix; 1: not a matrix */
-    enum tide_part owner, gradient_owner;
+    enum tide_part owner;
 };
 
 #define TIDE_NOTHING ((struct tide_sized){.storage = -1, .node = -1})

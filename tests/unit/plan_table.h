@@ -58,7 +58,6 @@ static inline void plan_fill(struct plan_row *row, char **c)
     job->keep_gradients = !plan_number(c[15]);
     job->reference = plan_number(c[16]);
     job->compiled = plan_number(c[17]);
-    job->data_parallel = plan_number(c[18]);
     if (*c[19])
         job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout =
             strtod(c[19], NULL);
@@ -66,7 +65,8 @@ static inline void plan_fill(struct plan_row *row, char **c)
     job->padded = plan_number(c[21]);
     job->host = !strncmp(row->use, "host", 4);
     row->k = plan_number(c[22]);
-    job->degree = plan_number(c[23]);
+    /* Data-parallel training was measured with one process: each of several needs as much. */
+    job->degree = plan_number(c[18]) && plan_number(c[23]) == 1 ? 2 : plan_number(c[23]);
     job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, c[24]);
     job->loss = (enum tide_loss)tide_name_find(tide_loss_names, c[26]);
     job->no_cache = !plan_number(c[27]);
