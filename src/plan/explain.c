@@ -383,14 +383,6 @@ static void try_one(struct search *s, struct tried t)
         add_try(s, t);
 }
 
-/* True if the job can have this variant of the mistake. */
-static bool exists(const struct search *s, int mistake, int variant)
-{
-    struct tide_job job = s->job;
-    char what[TIDE_WHAT];
-    return make_mistake(&mistakes[mistake], &job, variant, 2, what, sizeof what);
-}
-
 /* True for fp32 with eager attention, which is a mistake of its own in the table. */
 static bool told_apart(int a, int b)
 {
@@ -401,12 +393,10 @@ static void try_all(struct search *s)
 {
     for (int a = 0; a < MISTAKES; a++)
         for (int v = 0; v < VARIANTS_MOST; v++) {
-            if (!exists(s, a, v))
-                continue;
             try_one(s, (struct tried){.first = a, .first_variant = v, .second = -1});
             for (int b = a + 1; b < MISTAKES; b++)
                 for (int w = 0; w < VARIANTS_MOST; w++)
-                    if (!(mistakes[a].growth && mistakes[b].growth) && !told_apart(a, b) && exists(s, b, w))
+                    if (!(mistakes[a].growth && mistakes[b].growth) && !told_apart(a, b))
                         try_one(s, (struct tried){
                                        .first = a, .first_variant = v, .second = b, .second_variant = w});
         }

@@ -172,7 +172,7 @@ static struct tide_sized gelu_new(struct tide_tape *tape, struct tide_sized x)
     struct tide_sized inner = tide_then(tape, sum, tide_torch_map(tape, sum, TIDE_SAVES_NOTHING, owner));
     struct tide_sized bent = tide_then(tape, inner, tide_torch_map(tape, inner, TIDE_SAVES_OUTPUT, owner));
     struct tide_sized one = tide_then(tape, bent, tide_torch_copy(tape, bent, owner));
-    struct tide_sized out = tide_torch_multiply(tape, half, one, owner);
+    struct tide_sized out = tide_torch_multiply(tape, half, one, half.count, one.width, owner);
     TIDE_DROP(tape, half, one);
     return out;
 }
@@ -237,7 +237,7 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
     int width = tape->cast_width ? tape->cast_width : q.width;
     bool upcasts = m->family != TIDE_FAMILY_GPT2 || tape->cast_width;
     struct tide_sized query = tide_torch_copy(tape, q, owner), key = tide_torch_copy(tape, k, owner);
-    struct tide_sized scores = tide_torch_product(tape, query, key, pairs, owner);
+    struct tide_sized scores = tide_torch_multiply(tape, query, key, pairs, query.width, owner);
     TIDE_DROP(tape, query, key);
     struct tide_sized scaled = tide_torch_map(tape, scores, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, scores);
@@ -245,16 +245,15 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
         net->mask.storage >= 0 ? tide_torch_add(tape, scaled, net->mask, owner) : scaled;
     if (net->mask.storage >= 0)
         tide_tape_drop(tape, scaled);
-    struct tide_sized wide = upcasts ? tide_torch_cast(tape, masked, 4, owner) : masked;
-    if (upcasts)
-        tide_tape_drop(tape, masked);
+    struct tide_sized wide =
+        tide_then(tape, masked, tide_torch_cast(tape, masked, upcasts ? 4 : masked.width, owner));
     struct tide_sized shares = tide_then(tape, wide, tide_torch_map(tape, wide, TIDE_SAVES_OUTPUT, owner));
     struct tide_sized narrow = tide_then(tape, shares, tide_torch_cast(tape, shares, width, owner));
     struct tide_sized kept =
         tide_torch_dropout(tape, narrow, net->how.dropout ? m->attention_dropout : 0, owner);
     tide_tape_drop(tape, narrow);
     struct tide_sized value = tide_torch_copy(tape, v, owner);
-    struct tide_sized out = tide_torch_product(tape, kept, value, q.count, owner);
+    struct tide_sized out = tide_torch_multiply(tape, kept, value, q.count, kept.width, owner);
     TIDE_DROP(tape, kept, value);
     return tide_then(tape, out, tide_torch_copy(tape, out, owner));
 }
@@ -292,14 +291,14 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     struct tide_sized key = repeat(net, tape, k), value = repeat(net, tape, v);
     struct tide_sized laid = tide_torch_copy(tape, query, owner);
     struct tide_sized scaled = tide_torch_map(tape, key, TIDE_SAVES_NOTHING, owner);
-    struct tide_sized scores = tide_torch_product(tape, laid, scaled, pairs, owner);
+    struct tide_sized scores = tide_torch_multiply(tape, laid, scaled, pairs, laid.width, owner);
     TIDE_DROP(tape, scaled, laid);
     struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
     if (shares.node >= 0)
         tape->nodes[shares.node].scratch = tide_times(pairs, shares.width);
     tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* a mask of masked scores */
     tide_tape_drop(tape, scores);
-    struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
+    struct tide_sized out = tide_torch_multiply(tape, shares, value, q.count, shares.width, owner);
     TIDE_DROP(tape, key, value, query, mask, shares);
     return tide_then(tape, out, tide_torch_map(tape, out, TIDE_SAVES_NOTHING, owner));
 }
@@ -458,7 +457,7 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     enum tide_part owner = TIDE_PART_ATTENTION;
     if (net->how.compiled)
         return tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
-    struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, owner);
+    struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, x.count, net->cosine.width, owner);
     struct tide_sized upper = tide_torch_part(tape, x, x.count / 2);
     struct tide_sized lower = tide_torch_part(tape, x, x.count / 2);
     struct tide_sized minus = tide_torch_map(tape, lower, TIDE_SAVES_NOTHING, owner);
@@ -467,8 +466,8 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME, 0);
     tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME, 0);
     TIDE_DROP(tape, minus, lower, upper);
-    struct tide_sized second = tide_then(tape, turned, tide_torch_multiply(tape, turned, net->sine, owner));
-    first.count = second.count = x.count;
+    struct tide_sized second = tide_then(
+        tape, turned, tide_torch_multiply(tape, turned, net->sine, x.count, net->sine.width, owner));
     struct tide_sized sum = tide_torch_add(tape, first, second, owner);
     TIDE_DROP(tape, first, second);
     return sum;
@@ -516,7 +515,7 @@ static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape,
     if (!net->how.compiled) /* else the activation is recomputed */
         open = tide_then(tape, gate, tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP));
     struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
-    struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
+    struct tide_sized product = tide_torch_multiply(tape, open, up, up.count, up.width, TIDE_PART_MLP);
     TIDE_DROP(tape, open, up);
     return tide_then(tape, product, tide_net_apply(tape, &l->down, product, TIDE_PART_MLP));
 }

@@ -149,10 +149,10 @@ struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, e
 }
 
 struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
-                                      enum tide_part owner)
+                                      int64_t count, int width, enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
-    struct tide_sized out = tide_tape_make(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, count, width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
@@ -247,51 +247,41 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     return tide_tape_make(tape, node, tide_times(rows, channels), width, TIDE_PART_RESIDUAL);
 }
 
-/* Common to norms in one kernel: saves the input and `numbers` per row or channel, which it drops. */
-static void norm_node(struct tide_tape *tape, int node, struct tide_sized in, struct tide_sized numbers,
-                      int weight, int bias, int64_t channels)
+/* A norm in one kernel: saves its input, and `pieces` tensors of `numbers` in fp32. */
+static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_sized x, int width, int pieces,
+                                         int64_t numbers, int weight, int bias, int64_t channels)
 {
-    tide_tape_save(tape, node, in);
-    tide_tape_save(tape, node, numbers);
-    tide_tape_edge(tape, node, in, TIDE_EDGE_NEW, bytes_of(in));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_drop(tape, numbers);
+    if (tape->failed)
+        return x;
+    int64_t bytes = tide_times(channels, tape->leaves[weight].width);
+    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
+    struct tide_sized out = tide_tape_make(tape, node, x.count, width, TIDE_PART_NORM);
+    struct tide_sized first = tide_tape_take(tape, numbers, 4, TIDE_PART_NORM);
+    struct tide_sized second = pieces > 1 ? tide_tape_take(tape, numbers, 4, TIDE_PART_NORM) : TIDE_NOTHING;
+    tide_tape_save(tape, node, x);
+    tide_tape_save(tape, node, first);
+    tide_tape_save(tape, node, second);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_leaf_edge(tape, node, weight, bytes, false);
+    tide_tape_leaf_edge(tape, node, bias, bytes, false);
+    TIDE_DROP(tape, first, second);
+    return out;
 }
 
 struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
-    if (tape->failed)
-        return x;
-    int64_t rows = x.count / channels;
-    struct tide_sized input = tape->cast_width ? tide_torch_cast(tape, x, 4, TIDE_PART_NORM) : same(tape, x);
-    int node = input.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
-    struct tide_sized out = tide_tape_make(tape, node, x.count, input.width, TIDE_PART_NORM);
-    struct tide_sized mean = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
-    tide_tape_save(tape, node, mean);
-    norm_node(tape, node, input, tide_tape_take(tape, rows, 4, TIDE_PART_NORM), weight, bias, channels);
-    TIDE_DROP(tape, mean, input);
-    return out;
-}
-
-/* One kernel that keeps its input and `statistics` numbers in fp32. */
-static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_sized x, int width,
-                                         int64_t statistics, int weight, int bias, int64_t channels)
-{
-    if (tape->failed)
-        return x;
-    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
-    struct tide_sized out = tide_tape_make(tape, node, x.count, width, TIDE_PART_NORM);
-    norm_node(tape, node, x, tide_tape_take(tape, statistics, 4, TIDE_PART_NORM), weight, bias, channels);
-    return out;
+    struct tide_sized input = tide_torch_cast(tape, x, tape->cast_width ? 4 : x.width, TIDE_PART_NORM);
+    return tide_then(
+        tape, input,
+        one_kernel_norm(tape, input, input.width, 2, x.count / channels, weight, bias, channels));
 }
 
 struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
-    return one_kernel_norm(tape, x, tape->cast_width ? tape->cast_width : x.width, x.count / channels, weight,
-                           bias, channels);
+    return one_kernel_norm(tape, x, tape->cast_width ? tape->cast_width : x.width, 1, x.count / channels,
+                           weight, bias, channels);
 }
 
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits)
@@ -376,20 +366,6 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     return out;
 }
 
-struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
-                                     int64_t count, enum tide_part owner)
-{
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
-    struct tide_sized out = tide_tape_make(tape, node, count, a.width, owner);
-    if (b.node >= 0)
-        tide_tape_save(tape, node, a);
-    if (a.node >= 0)
-        tide_tape_save(tape, node, b);
-    tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
-    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
-    return out;
-}
-
 struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_sized logits)
 {
     return make_of(tape, logits, logits.count, tape->cast_width ? 4 : logits.width, TIDE_SAVES_OUTPUT,
@@ -458,7 +434,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
 struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
-    return one_kernel_norm(tape, x, x.width, tide_times(channels, 2), weight, bias, channels);
+    return one_kernel_norm(tape, x, x.width, 1, tide_times(channels, 2), weight, bias, channels);
 }
 
 struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x)

@@ -26,9 +26,9 @@ struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, en
                                  enum tide_part owner);
 /* x to a power: saves x. Its gradient needs two more tensors. */
 struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, enum tide_part owner);
-/* a * b, the same shape: saves both. */
+/* a * b, element by element or as matrices: saves both. count and width: of the result. */
 struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
-                                      enum tide_part owner);
+                                      int64_t count, int width, enum tide_part owner);
 /* a + b: saves nothing, and both get the same gradient. Widths may differ; the wider wins. */
 struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                  enum tide_part owner);
@@ -72,10 +72,6 @@ struct tide_torch_tiles {
 };
 struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
                                         int64_t channels, const struct tide_torch_tiles *tiles);
-
-/* A batched product of two tensors: saves both. */
-struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
-                                     int64_t count, enum tide_part owner);
 
 /* Log-probabilities over the vocabulary: saves its output. Autocast computes them in fp32 from narrow logits,
  * without a copy of these. */
