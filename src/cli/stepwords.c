@@ -387,33 +387,36 @@ static bool has_finished(const struct counter *c)
     return c->total && c->last >= c->total - 1;
 }
 
-/* True if a counter that began when the other had finished counts something else: under another name, or at
- * quite another pace. */
+/* True if a counter that began when the other had finished counts something else: under another name, at
+ * quite another pace, or to a much larger total than epochs differ by. */
 static bool is_new_stage(const struct counter *old, const struct counter *c)
 {
     if (!has_finished(old) || c->began_ns < old->last_ns)
         return false;
     double old_pace = (double)old->last / (double)(old->last_ns - old->began_ns + 1),
            pace = (double)c->last / (double)(c->last_ns - c->began_ns + 1);
-    return c->pattern != old->pattern || strcmp(c->label, old->label) || pace > SAME_PACE * old_pace ||
-           pace < old_pace / SAME_PACE;
+    return c->pattern != old->pattern || strcmp(c->label, old->label) || c->total > 2 * old->total ||
+           pace > SAME_PACE * old_pace || pace < old_pace / SAME_PACE;
 }
 
 static void believe(struct tide_stepwords *words, struct counter *c)
 {
     struct counter *old = words->believed < 0 ? NULL : &words->counters[words->believed];
     bool afresh = !old || is_new_stage(old, c);
+    bool follows = !afresh && !c->offset && has_finished(old) && c->began_ns >= old->last_ns;
+    int64_t ahead = follows ? old->offset + old->total : 0; /* the count goes on from there */
     words->believed = (int)(c - words->counters);
     if (old)
         old->emitted = words->last_step;
     if (c->came_back) {
         words->stage = c->stage;
         words->last_step = c->emitted;
-    } else if (afresh) {
-        words->stage++;
-        words->last_step = -1;
+    } else if (afresh || follows) {
+        words->stage += afresh;
+        words->last_step = afresh ? -1 : words->last_step;
+        c->offset += ahead;
         for (size_t i = 0; i < c->kept_count; i++)
-            emit_step(words, c->kept[i].number, c->kept[i].t_ns);
+            emit_step(words, ahead + c->kept[i].number, c->kept[i].t_ns);
     } else if (c->offset + c->last < words->last_step / 2 - 10) {
         c->offset = words->last_step + 1 - c->last; /* a much smaller count: continue from here */
     } /* otherwise its own numbers count, once they are larger */

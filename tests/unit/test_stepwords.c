@@ -375,6 +375,30 @@ static void bars_of_epochs_and_validation_stay_one_stage(void **state)
     finish(run);
 }
 
+/* Two stages that are shown as bars without a name, at the same pace. */
+static void steps_of_a_second_bar_without_a_name_are_not_lost(void **state)
+{
+    static const int totals[] = {150, 300, 900};
+    (void)state;
+    for (size_t k = 0; k < sizeof totals / sizeof *totals; k++) {
+        struct run *run = begin(NULL);
+        for (int i = 0; i <= 100; i++, run->now += 100000000)
+            say(run, "\r %d%%|##  | %d/100 [00:01<00:02, 9.8it/s]", i, i);
+        say(run, "\n");
+        for (int i = 0; i <= totals[k]; i++, run->now += 100000000)
+            say(run, "\r %d%%|##  | %d/%d [00:01<00:02, 9.8it/s]", i, i, totals[k]);
+        end(run);
+        int before = totals[k] > 200 ? 0 : 100; /* a much longer one counts from the beginning */
+        assert_int_equal(run->stage, before ? 1 : 2);
+        assert_int_equal(last_step(run), before + totals[k]);
+        size_t early = 0; /* of the steps before the second bar was believed */
+        for (size_t i = 101; i < run->step_count; i++)
+            early += run->steps[i] > before && run->steps[i] <= before + 100;
+        assert_true(early >= 16);
+        finish(run);
+    }
+}
+
 /* A named bar of training that is shorter than the one of validation beside it. */
 static void training_is_believed_again_when_it_comes_back(void **state)
 {
@@ -569,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_bar_of_preparation_gives_way_to_the_training_loop),
         cmocka_unit_test(steps_behind_a_finished_bar_are_a_stage_of_their_own),
         cmocka_unit_test(bars_of_epochs_and_validation_stay_one_stage),
+        cmocka_unit_test(steps_of_a_second_bar_without_a_name_are_not_lost),
         cmocka_unit_test(training_is_believed_again_when_it_comes_back),
         cmocka_unit_test(an_outer_bar_of_epochs_does_not_hide_the_inner_one),
         cmocka_unit_test(a_global_step_is_believed_over_a_step_of_the_epoch),
