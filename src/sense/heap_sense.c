@@ -18,12 +18,14 @@ _Static_assert((int)TIDE_SITE_TENSOR_INTERVALS == (int)TIDE_HEAP_TENSORS,
                "what the hook does is what a recording says");
 
 enum {
-    STACKS_MOST = 1 << 20, /* of the recording */
-    ROWS_BURST = 200000,   /* site samples that may be written at first, */
-    ROWS_PER_SECOND = 50,  /* and how fast that allowance refills */
-    BUDGET_PPM = 10000,    /* CPU time for reading tables, as a share of wall time */
-    LOOKUP_MS = 10,        /* that a look waits for missing symbols */
-    STATE_TEXT = 400,      /* longer than the longest state with all its remarks */
+    STACKS_MOST = 1 << 20,   /* of the recording */
+    ROWS_BURST = 200000,     /* site samples that may be written at first, */
+    ROWS_PER_SECOND = 50,    /* and how fast that allowance refills */
+    BUDGET_PPM = 10000,      /* CPU time for reading tables, as a share of wall time */
+    LOOKUP_MS = 10,          /* that a look waits for missing symbols */
+    STATE_TEXT = 400,        /* longer than the longest state with all its remarks */
+    ADOPTED_MOST = 64,       /* processes that no look saw and that are recorded all the same, */
+    ADOPTED_LEAST = 1 << 20, /* if they held this many bytes in the end */
 };
 
 static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows that only have new counts */
@@ -296,6 +298,33 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
     return process;
 }
 
+/* Records a process that ended before any look at the tree saw it, if what it left matters. It is called by
+ * the name of its program, and a child of the first process. */
+static void adopt(struct tide_heap_look *look, const struct tide_heap_table *table,
+                  struct tide_heap_process *process)
+{
+    int64_t live_bytes = 0, now_ns = look->now_ns - look->heap->base_ns;
+
+    for (size_t i = 0; i < table->site_count; i++)
+        live_bytes += table->sites[i].ready ? table->sites[i].live_bytes : 0;
+    if (live_bytes < ADOPTED_LEAST || look->heap->adopted == ADOPTED_MOST)
+        return;
+    const char *path = table->module_count && table->modules[0].ready ? table->modules[0].path : "",
+               *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct tide_process row = {.pid = table->pid,
+                               .parent = 1,
+                               .start_ticks = (int64_t)table->start_ticks,
+                               .name = name,
+                               .command = path,
+                               .role = name,
+                               .began_ns = now_ns,
+                               .ended_ns = now_ns,
+                               .peak_rss_bytes = TIDE_UNKNOWN,
+                               .rank = TIDE_UNKNOWN};
+    look->heap->adopted++;
+    look->failed |= tide_writer_process(look->writer, &row, &process->id, look->err) != 0;
+}
+
 /* Reads one table. True if it is finished. The purse pays only for reading, which is repeated at every look;
  * writing has its own limit. Neither makes the program wait. */
 static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, bool last)
@@ -314,9 +343,14 @@ static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, 
         process->ended_ns = look->now_ns;
     if (!process->id) {
         /* It was too short-lived for any look at the tree, or has no PID in our namespace. */
-        bool given_up = last || (table->ended && look->now_ns - process->ended_ns > UNKNOWN_NS);
-        look->heap->unseen += given_up && table->ended;
-        return given_up;
+        bool given_up = look->final || (table->ended && look->now_ns - process->ended_ns > UNKNOWN_NS);
+        bool gone = given_up && table->ended && !table->replaced;
+        if (gone)
+            adopt(look, table, process);
+        if (!process->id) {
+            look->heap->unseen += gone;
+            return given_up;
+        }
     }
     write_status(look, table, process, last || table->ended);
     if (!table->replaced && table->head.state == TIDE_HEAP_ON) /* all its allocations are seen */
@@ -428,6 +462,7 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
 {
     struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
 
+    look.final = true;
     heap->purse_ns = INT64_MAX / 2; /* there is no next look to delay */
     tide_heap_tables_find(heap->tables);
     look_at_tables(&look, false); /* asks for new symbols */

@@ -10,7 +10,8 @@
  * summed up in one site per process and kind, without a stack. Rows are written for sites that changed, those
  * that changed most first. Their number is limited over time (about 50 a second after the first 200,000), so
  * that a recording stays small however busy the program is. When a process has ended, all that changed is
- * written.
+ * written. A process that began and ended between two looks at the tree is added to the recording if it held
+ * 1 MiB in the end, up to 64 of them.
  *
  * _notice() returns what the user should be told: a program whose allocations cannot be seen, and why.
  */

@@ -86,7 +86,7 @@ struct tide_heap_sense {
     int64_t base_ns, last_ns, purse_ns;
     double rows; /* samples that may be written now */
     size_t turn; /* table to read next */
-    size_t tables_seen, sites_held, backlogs, unseen;
+    size_t tables_seen, sites_held, backlogs, unseen, adopted;
     bool rewrite; /* the writer failed: rows that were put are lost */
     struct tide_heap_due *due;
     char notices[TIDE_HEAP_NOTICES][TIDE_HEAP_NOTICE_TEXT];
@@ -101,6 +101,7 @@ struct tide_heap_look {
     struct tide_err *err;
     int64_t tick, now_ns;
     bool rewrite;
+    bool final;  /* no look at the tree follows */
     bool failed; /* a row could not be written */
 };
 

@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from waiting import wait_for
+
 KIB, MIB = 1024, 1024 * 1024
 MANY = 4000  # rounds of a program that is to be ended: 20 s and 1.2 GiB, should it not be
 
@@ -139,6 +141,10 @@ def test_mappings_and_what_is_freed(tidemark, leak, tmp_path):
     assert set(states) == {("on", 512 * KIB, 0)}
 
 
+def is_stopped(pid):
+    return "T (stopped)" in pathlib.Path(f"/proc/{pid}/status").read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, number):
     """Killed in the middle: the recording has everything up to the kill, read from what the program left behind."""
@@ -154,6 +160,29 @@ def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, numbe
     assert heap.stack(site)[1][2] == line_of("OUTER")
     live, blocks, *_ = heap.last(site)
     assert blocks >= 20 and live == blocks * 300 * KIB
+
+
+def test_a_program_that_no_look_saw_leaves_what_it_held(binary, env, leak, tmp_path):
+    """It begins and is killed while the tracker stands still, as it may on a busy machine."""
+    with subprocess.Popen([binary, "run", "--heap", "-o", "a.tide", "--", "sh", "-c",
+                           f"echo ready; read go; {leak} {MANY} say & echo $!; wait $!"], cwd=tmp_path, env=env,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tracker:
+        assert tracker.stdout.readline() == "ready\n"
+        os.kill(tracker.pid, signal.SIGSTOP)
+        wait_for(lambda: is_stopped(tracker.pid))
+        tracker.stdin.write("go\n")
+        tracker.stdin.flush()
+        pid = int(tracker.stdout.readline())
+        assert tracker.stdout.readline() == "twenty\n"
+        os.kill(pid, signal.SIGSEGV)
+        wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists())
+        os.kill(tracker.pid, signal.SIGCONT)
+        assert tracker.wait(60) == 128 + signal.SIGSEGV
+    heap = Heap(tmp_path / "a.tide")
+    site, _ = heap.site_of("leak_here")
+    live, blocks, *_ = heap.last(site)
+    assert blocks >= 20 and live == blocks * 300 * KIB
+    assert ("leak", pid) in heap.db.execute("SELECT name, pid FROM process").fetchall()
 
 
 def test_a_program_that_runs_into_its_limit(tidemark, leak, tmp_path):
