@@ -19,7 +19,7 @@
 /* The growth that a culprit's growth is a part of. */
 struct whole {
     double per_x, bytes;
-    double from_x, to_x; /* stretch in which it grew */
+    double from_x, to_x; /* stretch in which it grew at that rate */
 };
 
 static bool has_role(const struct tide_history *h, int64_t process, int64_t like)
@@ -50,8 +50,8 @@ static struct whole leak_around(const struct tide_blaming *g, const struct tide_
         if (to == &shared && j->process != TIDE_UNKNOWN)
             continue;
         to->per_x += j->verdict.slope;
-        to->bytes += fmax(j->verdict.growth_bytes, 0);
-        to->from_x = j->verdict.start_x;
+        to->bytes += fmax(j->verdict.slope * (j->verdict.x_last - j->verdict.slope_x), 0);
+        to->from_x = j->verdict.slope_x;
         to->to_x = j->verdict.x_last;
     }
     return own.per_x > 0 || !device ? own : shared;

@@ -95,6 +95,39 @@ static void what_is_freed_as_the_program_ends_is_still_the_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* A program that names no steps imports for some seconds, then leaks at a slower rate. What it imported is no
+ * part of the leak, and the rate is not that of the whole growth. */
+static void what_was_imported_before_the_leak_is_no_culprit(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t list = add_site(&m, id, TIDE_SITE_MMAP, line_of("train.py", 7, "train")), imports[20];
+    for (int i = 0; i < 20; i++)
+        imports[i] = add_site(&m, id, TIDE_SITE_MMAP, line_of("train.py", 2, "<module>"));
+    for (int64_t i = 0; i < 64; i++) {
+        int64_t imported = (i < 12 ? i : 12) * 3 * MIB, kept = i < 12 ? 0 : (i - 12) * MIB;
+        look(&m, 1, 20 * MIB + imported + kept);
+        sample(&m, id, 20 * MIB + imported + kept);
+        for (int64_t k = 0; k < 20; k++)
+            if (i == 9 + k % 3)
+                hold(&m, imports[k], MIB, 1);
+        hold(&m, list, kept, kept / MIB);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    FILE *stream = fmemopen(text, sizeof text, "w");
+    tide_assessment_print(answer.assessment, stream);
+    fclose(stream);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_LEAK);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[list - 1]);
+    assert_non_null(strstr(text, ") since 3"));
+    forget(blame, &answer);
+}
+
 /* The hook's own census imports modules into the program. The program did not do that. */
 static void what_the_hook_takes_is_no_culprit(void **state)
 {
@@ -709,6 +742,7 @@ int main(void)
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
         cmocka_unit_test(what_is_freed_as_the_program_ends_is_still_the_culprit),
         cmocka_unit_test(what_the_hook_takes_is_no_culprit),
+        cmocka_unit_test(what_was_imported_before_the_leak_is_no_culprit),
         cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(what_each_step_holds_more_of_is_the_culprit_of_a_jump),
         cmocka_unit_test(what_each_step_holds_more_of_on_a_gpu_is_the_culprit_there),

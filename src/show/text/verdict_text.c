@@ -62,12 +62,25 @@ static void put_rate(struct tide_buf *b, const struct tide_judged *j)
                     digits, low, digits, high);
 }
 
-/* "+33 MiB over 4,000 steps", or "since step 360"; without a jump, which is named separately. */
+/* Growth without a jump, which is named separately. */
+static double growth_beside_jump(const struct tide_verdict *v)
+{
+    return v->growth_bytes - (tide_verdict_grows(v) && isfinite(v->jump_x) ? v->jump_bytes : 0);
+}
+
+/* True if the growth over its whole stretch does not come to the rate, which is that of its end. */
+static bool is_of_another_rate(const struct tide_verdict *v)
+{
+    const double alike = 0.05;
+    double growth = growth_beside_jump(v);
+    return fabs(v->slope * (v->x_last - v->start_x) - growth) > alike * growth;
+}
+
+/* "+33 MiB over 4,000 steps", or "since step 360". */
 static void put_growth(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    double at_once = tide_verdict_grows(v) && isfinite(v->jump_x) ? v->jump_bytes : 0;
-    tide_buf_format(b, "+%s ", TIDE_SIZE(v->growth_bytes - at_once));
+    tide_buf_format(b, "+%s ", TIDE_SIZE(growth_beside_jump(v)));
     if (v->kind == TIDE_LEAK && isfinite(v->since_x))
         tide_buf_format(b, "since %s", PLACE(j, v->since_x));
     else
@@ -99,6 +112,8 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     put_rate(b, j);
     if (v->shape == TIDE_SHAPE_ACCELERATING)
         tide_buf_text(b, ", and accelerating: the rate is that of the last third");
+    else if (isnan(v->since_x) && v->slope_x > v->start_x && is_of_another_rate(v))
+        tide_buf_format(b, " since %s", PLACE(j, v->slope_x));
     if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) { /* stairs inside come from sampling */
         tide_buf_format(b, ", in %zu jumps", v->stairs);
         if (isfinite(v->stair_period))
