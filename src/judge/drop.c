@@ -6,49 +6,47 @@
 
 #include <math.h>
 
-/* Finds the last fall of the floor within a few windows, of at least that much, to where it never was before;
- * if there is none, the largest. Returns the largest of all others that are not low. */
-static double find_fall(const struct tide_judging *j, double least, struct tide_drop *ret_drop)
+/* True if a fall leaves what the floor was for most of the time before. A sawtooth only undoes its rise; but
+ * a program is small as it starts, and that does not count. */
+static bool leaves_all_before(const struct tide_judging *j, const struct tide_drop *fall)
 {
-    struct tide_drop low = {0}, high = {0};
-    double largest = 0, second = 0, lowest = INFINITY; /* up to the top of a fall */
-    for (size_t i = 1, top = 0, counted = 0; i < j->n; i++) {
-        if (j->y[i] >= j->y[i - 1]) {
-            top = i;
-            continue;
-        }
-        if (i - top > TIDE_DROP_RUN)
-            top = i - 1;
-        if (i + 1 < j->n && j->y[i + 1] < j->y[i] && i + 1 - top <= TIDE_DROP_RUN)
-            continue; /* it goes on */
-        for (; counted <= top; counted++)
-            lowest = fmin(lowest, j->y[counted]);
-        double fall = j->y[top] - j->y[i];
-        bool below = lowest - j->y[i] >= TIDE_DROP_BELOW * fall; /* a sawtooth only undoes its rise */
-        if (below && fall >= fmax(least, TIDE_DROP_SHARE * j->y[top])) {
-            low = (struct tide_drop){top, i, low.bottom, true};
-            continue;
-        }
-        second = fmax(second, fmin(fall, largest));
-        if (fall > largest)
-            high = (struct tide_drop){.top = top, .bottom = i};
-        largest = fmax(fall, largest);
-    }
-    *ret_drop = low.is_low ? low : high;
-    return low.is_low ? largest : second;
+    double top = j->y[fall->top], bottom = j->y[fall->bottom], low = 0;
+    for (size_t i = 0; i < fall->top; i++)
+        if (j->y[i] < bottom + TIDE_DROP_BELOW * (top - bottom))
+            low += j->x[i + 1] - j->x[i];
+    return low <= TIDE_DROP_UNUSUAL * (j->x[fall->top] - j->x[0]);
+}
+
+/* Returns the least fall from a point that is a drop. */
+static double least_drop(const struct tide_judging *j, double from_bytes)
+{
+    return fmax(fmax(TIDE_CHANGE_NOISES * j->floor.noise, TIDE_CHANGE_LEAST), TIDE_DROP_SHARE * from_bytes);
 }
 
 bool tide_judging_find_drop(const struct tide_judging *j, struct tide_drop *ret_drop)
 {
-    double least = fmax(TIDE_CHANGE_NOISES * j->floor.noise, TIDE_CHANGE_LEAST);
-    struct tide_drop drop;
-    double other = find_fall(j, least, &drop), fall = j->y[drop.top] - j->y[drop.bottom];
-    while (drop.bottom > drop.top + 1 &&
-           j->y[drop.bottom - 1] - j->y[drop.bottom] < fmin(least, TIDE_DROP_REST * fall))
-        drop.bottom--; /* noise after it */
-    *ret_drop = drop;
-    return fall >= fmax(fmax(least, TIDE_DROP_SHARE * j->y[drop.top]), TIDE_DROP_ALONE * other) &&
-           drop.bottom > j->start;
+    struct tide_drop low = {0}, high = {0};
+    double largest = 0, second = 0, rest = TIDE_DROP_REST * least_drop(j, j->level);
+    for (size_t i = 0, next; i + 1 < j->n; i = next) {
+        struct tide_drop fall = {i, i, low.bottom, false};
+        while (fall.bottom + 1 < j->n && fall.bottom < i + TIDE_DROP_RUN &&
+               j->y[fall.bottom] - j->y[fall.bottom + 1] > rest)
+            fall.bottom++;
+        next = fall.bottom > i ? fall.bottom : i + 1;
+        double bytes = j->y[fall.top] - j->y[fall.bottom];
+        fall.is_low = bytes >= least_drop(j, j->y[fall.top]) && leaves_all_before(j, &fall);
+        if (fall.is_low) {
+            low = fall;
+            continue;
+        }
+        high = bytes > largest ? fall : high;
+        second = fmax(second, fmin(bytes, largest));
+        largest = fmax(largest, bytes);
+    }
+    *ret_drop = low.is_low ? low : high;
+    double fall = j->y[ret_drop->top] - j->y[ret_drop->bottom], other = low.is_low ? largest : second;
+    return fall >= fmax(least_drop(j, j->y[ret_drop->top]), TIDE_DROP_ALONE * other) &&
+           ret_drop->bottom > j->start;
 }
 
 bool tide_judging_rises_since(const struct tide_judging *j, const struct tide_drop *drop)
@@ -59,17 +57,33 @@ bool tide_judging_rises_since(const struct tide_judging *j, const struct tide_dr
         lowest = fmin(lowest, j->y[i]);
     for (size_t i = drop->bottom + 1; i < j->n; i++)
         steepest = fmax(steepest, j->y[i] - j->y[i - 1]);
-    bool sawtooth = fabs(lowest - bottom)<TIDE_DROP_REST * fall, dip = steepest> rise / 2 && rise > fall / 2;
+    bool sawtooth = fabs(lowest - bottom) < TIDE_DROP_REST * fall;
+    bool dip = steepest > rise / 2 && rise > fall / 2;
     return tide_judging_matters(j, rise) && !sawtooth && !dip;
+}
+
+/* Returns the index of the first moment after the drop. */
+static size_t moment_of(const struct tide_judging *j, const struct tide_drop *drop)
+{
+    double half = (j->y[drop->top] + j->y[drop->bottom]) / 2;
+    size_t i = 0;
+    while (j->moments.x[i] <= j->x[drop->top] ||
+           (j->moments.x[i] < j->x[drop->bottom] && j->moments.low[i] >= half))
+        i++;
+    return i;
 }
 
 double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop *drop)
 {
-    double half = (j->y[drop->top] + j->y[drop->bottom]) / 2;
-    for (size_t i = 0; i < j->moments.count; i++)
-        if (j->moments.x[i] > j->x[drop->top] && j->moments.low[i] < half)
-            return j->moments.x[i];
-    return j->x[drop->bottom];
+    return j->moments.x[moment_of(j, drop)];
+}
+
+double tide_judging_drop_bytes(const struct tide_judging *j, const struct tide_drop *drop)
+{
+    double before = INFINITY;
+    for (size_t i = moment_of(j, drop), n = 0; i-- > 0 && n < TIDE_DROP_MOMENTS; n++)
+        before = fmin(before, j->moments.low[i]);
+    return fmax(before, j->y[drop->top]) - j->y[drop->bottom];
 }
 
 /* Returns by how much memory came down again after a place, at the most. */
@@ -85,18 +99,26 @@ static double retreat_after(const struct tide_judging *j, double x)
     return most;
 }
 
+/* Returns at which rate the floor usually rises between two points, over a quarter of the way: what it jumps
+ * by in between does not count. */
+static double usual_rate(const struct tide_judging *j, size_t first, size_t last)
+{
+    size_t apart = (last - first) / 4 > 1 ? (last - first) / 4 : 1, n = 0;
+    double *rates = tide_arena_take(j->scratch, last - first + 1, sizeof *rates);
+    for (size_t i = first; rates && i + apart <= last; i++)
+        rates[n++] = (j->y[i + apart] - j->y[i]) / (j->x[i + apart] - j->x[i]);
+    return n ? tide_median(rates, n) : INFINITY;
+}
+
 bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop)
 {
     size_t first = tide_judging_behind_warmup(j), last = j->n - 1;
     first = first > drop->before ? first : drop->before;
     if (first + TIDE_DROP_WINDOWS > drop->top)
         first = drop->top > TIDE_DROP_WINDOWS ? drop->top - TIDE_DROP_WINDOWS : 0;
-    double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]),
-           before = (j->y[drop->top] - j->y[first]) / fmax(j->x[drop->top] - j->x[first], 1e-300);
-    bool level = drop->top >= TIDE_DROP_WINDOWS && before <= TIDE_DROP_LEVEL * rate;
-    bool few =
-        j->n - drop->bottom<2 * TIDE_FEWEST_WINDOWS, falls = retreat_after(j, tide_judging_drop_x(j, drop))>
-                       TIDE_LEAK_RETREAT *
-                   rise;
-    return few || falls || (!level && rise <= j->y[drop->top] - j->y[drop->bottom]);
+    double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]);
+    bool level = drop->top >= TIDE_DROP_WINDOWS && usual_rate(j, first, drop->top) <= TIDE_DROP_LEVEL * rate;
+    bool few = j->n - drop->bottom < 2 * TIDE_FEWEST_WINDOWS;
+    bool falls = retreat_after(j, j->x[drop->bottom]) > TIDE_LEAK_RETREAT * rise;
+    return few || falls || (!level && rise <= TIDE_DROP_PAST * tide_judging_drop_bytes(j, drop));
 }

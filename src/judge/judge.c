@@ -148,21 +148,23 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
 
-/* A jump may be taken back once or twice before it stays. Returns the earliest moment since which most
- * moments were that high, if hardly any were before it; otherwise m, because such heights are usual. */
-static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
+/* A jump may be taken back once or twice before it stays. Returns the earliest moment from `from` on since
+ * which most moments were that high, if hardly any were before it; otherwise m, because such heights are
+ * usual. */
+static size_t first_mostly_up(const struct tide_moments *moments, size_t from, size_t m, double half)
 {
     size_t first = m, up = 0, down = 0, up_before = 0;
-    for (size_t i = m; i-- > 0;) {
+    for (size_t i = m; i-- > from;) {
         bool is_up = moments->high[i] >= half;
         up += is_up;
         down += !is_up;
         if (is_up && up > down)
             first = i;
     }
-    for (size_t i = 0; i < first; i++)
+    for (size_t i = from; i < first; i++)
         up_before += moments->high[i] >= half;
-    bool habit = first < TIDE_JUMP_BEFORE || (double)up_before > TIDE_JUMP_HABIT * (double)first;
+    bool habit =
+        first < from + TIDE_JUMP_BEFORE || (double)up_before > TIDE_JUMP_HABIT * (double)(first - from);
     return habit ? m : first;
 }
 
@@ -190,7 +192,10 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
         m--;
     while (m > 0 && j->moments.low[m - 1] >= half)
         m--;
-    m = first_mostly_up(&j->moments, m, half);
+    size_t from = 0; /* what was before a drop does not count */
+    while (isfinite(j->v->drop_x) && j->moments.x[from] < j->x[j->start])
+        from++;
+    m = first_mostly_up(&j->moments, from, m, half);
     j->v->jump_x = j->moments.x[m];
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }
@@ -262,6 +267,8 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
 {
     struct tide_verdict before = *j->v;
     size_t start = j->start;
+    j->v->drop_x = tide_judging_drop_x(j, drop);
+    j->v->drop_bytes = tide_judging_drop_bytes(j, drop);
     tide_judging_fit_from(j, drop->bottom);
     decide_by_shape(j);
     if (j->v->kind == TIDE_JUMP || j->v->kind == TIDE_PLATEAU) {
@@ -269,8 +276,6 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
         tide_judging_fit_from(j, start);
         return false;
     }
-    j->v->drop_x = tide_judging_drop_x(j, drop);
-    j->v->drop_bytes = j->y[drop->top] - j->y[drop->bottom];
     if (j->v->kind == TIDE_LEAK && tide_judging_may_drop_again(j, drop)) {
         const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
         tide_judging_say_undecided(j, line->beta[1], line->error[1]);

@@ -111,16 +111,21 @@
 /* A floor that falls by this share of the level is said as falling, not as a level. */
 #define TIDE_LEVEL_FALL 0.1
 
-/* Only what follows a drop of the floor is judged, if it falls by at least this share of the level at once,
- * and by this many times as much as it falls anywhere else but in a drop. What rises after it may be a
- * sawtooth, unless the floor rose in the windows before it at no more than this share of the rate. */
+/* Only what follows the last drop of the floor is judged. A drop falls at once by at least this share of what
+ * was held, and by this many times as much as the floor falls where it does not drop. The floor was less than
+ * TIDE_DROP_BELOW of the drop above its end for at most TIDE_DROP_UNUSUAL of the time before. What rises
+ * after it may be a sawtooth, unless the floor rose in the windows before it at no more than TIDE_DROP_LEVEL
+ * of the rate, or it has risen by TIDE_DROP_PAST of the drop. */
 #define TIDE_DROP_SHARE   0.05
 #define TIDE_DROP_ALONE   3.0
 #define TIDE_DROP_BELOW   0.5
+#define TIDE_DROP_UNUSUAL 0.25
 #define TIDE_DROP_WINDOWS 4
 #define TIDE_DROP_RUN     3   /* windows that a drop takes at the most */
-#define TIDE_DROP_REST    0.1 /* of the drop: a window that falls by less is not part of it */
+#define TIDE_DROP_REST    0.1 /* of the least drop: a window that falls by less is not part of one */
+#define TIDE_DROP_MOMENTS 3   /* before it: the lowest of them is where it began */
 #define TIDE_DROP_LEVEL   0.2
+#define TIDE_DROP_PAST    1.25
 
 /* Information criterion: a model must beat a simpler one by this much. */
 #define TIDE_BIC_MARGIN 6.0
