@@ -4,9 +4,9 @@
  * An operator is one file, op_NAME.c: its shape, its work, what its backward pass reads, and a plain
  * reference of both passes (reference.h). The reference defines the meaning; tests compare kernels with it. A
  * device's kernel is another file: cpu/cpu_NAME.c (cpu/kernels.h). What both need, such as the order of
- * operands, is in op_NAME.h. To add an operator: write these files, add a line to the table in op.c and to
- * those of the devices, declare the function below that appends it to a graph, and add a shape to
- * tests/unit/test_rt_ops.c, which fails without one.
+ * operands, is in op_NAME.h. Operators of one sort share a file. To add an operator: write these files, add
+ * it to TIDE_EACH_OP, declare the function below that appends it to a graph, and add a shape to
+ * tests/unit/op_trials.h; test_rt_ops fails without one.
  *
  * The forward pass reads in[] and writes out[]. The backward pass reads out_grad[] and, for each i with
  * in_grad[i] not NULL, the in[] and out[] that the masks of i name. It writes the gradient of in[i], or adds
@@ -87,14 +87,18 @@ static inline const void *tide_added(const struct tide_call *call)
     return call->node->added ? call->in[call->node->added] : NULL;
 }
 
+/* Calls DO(NAME) for every operator; each has its tide_op_of_NAME. */
+/* clang-format off */
+#define TIDE_EACH_OP(DO)                                                                                     \
+    DO(embed) DO(norm) DO(linear) DO(gelu) DO(attention) DO(add) DO(head) DO(cached) DO(logits) DO(scale)    \
+    DO(conv) DO(depthwise) DO(relu) DO(tanh) DO(pool) DO(gate) DO(batchnorm) DO(fold) DO(soft) DO(squared)   \
+    DO(winograd)
+/* clang-format on */
+#define TIDE_DECLARE_OP(name) extern const struct tide_op tide_op_of_##name;
+TIDE_EACH_OP(TIDE_DECLARE_OP)
+
 /* All of them, NULL-terminated. */
 extern const struct tide_op *const tide_ops[];
-
-extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
-    tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
-    tide_op_of_scale, tide_op_of_conv, tide_op_of_winograd, tide_op_of_depthwise, tide_op_of_relu,
-    tide_op_of_tanh, tide_op_of_pool, tide_op_of_gate, tide_op_of_batchnorm, tide_op_of_fold, tide_op_of_soft,
-    tide_op_of_squared;
 
 /* ---- appending to a graph; each function returns the output's tensor, or -1 after an error */
 

@@ -1,6 +1,6 @@
 /*
  * op_conv.c - 3x3 convolutions of boards: each cell's window (9, I) as one row, times weight (9 I, O) [+ bias
- * (O)].
+ * (O)]; or depthwise, each channel by itself: weight (9, C) [+ bias (C)].
  */
 #include "rt/op_conv.h"
 #include "rt/reference.h"
@@ -9,16 +9,18 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *weight = &graph->tensors[node->in[WEIGHT]],
                              *bias = node->in_count > BIAS ? &graph->tensors[node->in[BIAS]] : NULL;
-    int64_t columns = node->numbers[COLUMNS], rows = node->numbers[ROWS];
-    if (columns < 1 || rows < 1 || tide_tensor_rows(x) % (columns * rows))
-        return tide_graph_fail(graph, "conv: '%s' (%lld rows) is not made of boards of %lld x %lld", x->name,
-                               (long long)tide_tensor_rows(x), (long long)columns, (long long)rows);
-    if (weight->rank != 2 || weight->dims[0] != TIDE_WINDOW * tide_tensor_columns(x) ||
-        (bias && (bias->rank != 1 || bias->dims[0] != weight->dims[1])))
-        return tide_graph_fail(graph, "conv: '%s' (%lld columns) does not fit '%s'", x->name,
-                               (long long)tide_tensor_columns(x), weight->name);
-    int64_t dims[2] = {tide_tensor_rows(x), weight->dims[1]};
-    return tide_graph_output(graph, node, "conv", graph->compute, 2, dims);
+    bool is_deep = node->op == &tide_op_of_conv;
+    int64_t columns = node->numbers[COLUMNS], rows = node->numbers[ROWS], in = tide_tensor_columns(x),
+            dims[2] = {tide_tensor_rows(x), weight->rank == 2 ? weight->dims[1] : 0};
+    if (columns < 1 || rows < 1 || dims[0] % (columns * rows))
+        return tide_graph_fail(graph, "%s: '%s' (%lld rows) is not made of boards of %lld x %lld",
+                               node->op->name, x->name, (long long)dims[0], (long long)columns,
+                               (long long)rows);
+    if (weight->rank != 2 || weight->dims[0] != TIDE_WINDOW * (is_deep ? in : 1) ||
+        (!is_deep && dims[1] != in) || (bias && (bias->rank != 1 || bias->dims[0] != dims[1])))
+        return tide_graph_fail(graph, "%s: '%s' (%lld columns) does not fit '%s'", node->op->name, x->name,
+                               (long long)in, weight->name);
+    return tide_graph_output(graph, node, node->op->name, is_deep ? graph->compute : x->dtype, 2, dims);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)
@@ -96,11 +98,72 @@ const struct tide_op tide_op_of_conv = {
     .reference_backward = reference_backward,
 };
 
-int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows)
+/* ---- each channel by itself */
+
+static void depthwise_forward(const struct tide_call *call)
 {
-    struct tide_node node = {.op = &tide_op_of_conv,
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
+    for (int64_t i = 0; i < d.rows; i++)
+        for (int64_t k = 0; k < d.in; k++) {
+            double sum = d.has_bias ? tide_in(call, BIAS, k) : 0;
+            for (int place = 0; place < TIDE_WINDOW; place++) {
+                int64_t near = tide_board_neighbour(&d.board, i, place);
+                if (near >= 0)
+                    sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place, k);
+            }
+            tide_set_out(call, 0, i * d.in + k, sum);
+        }
+}
+
+static void depthwise_backward(const struct tide_call *call)
+{
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
+    for (int64_t k = 0; k < d.in; k++) {
+        double bias = 0, weight[TIDE_WINDOW] = {0};
+        for (int64_t i = 0; i < d.rows; i++) {
+            double x = 0;
+            for (int place = 0; place < TIDE_WINDOW; place++) {
+                int64_t near = tide_board_neighbour(&d.board, i, place),
+                        whose = tide_board_neighbour(&d.board, i, TIDE_WINDOW - 1 - place);
+                if (near >= 0 && call->in_grad[WEIGHT])
+                    weight[place] += tide_in(call, X, near * d.in + k) * tide_out_grad(call, 0, i * d.in + k);
+                if (whose >= 0 && call->in_grad[X])
+                    x += tide_out_grad(call, 0, whose * d.in + k) * tide_in_row(call, WEIGHT, place, k);
+            }
+            bias += tide_out_grad(call, 0, i * d.in + k);
+            tide_give_grad(call, X, i * d.in + k, x);
+        }
+        tide_give_grad(call, BIAS, k, bias);
+        for (int place = 0; place < TIDE_WINDOW; place++)
+            tide_give_grad(call, WEIGHT, place * d.in + k, weight[place]);
+    }
+}
+
+const struct tide_op tide_op_of_depthwise = {
+    .name = "depthwise",
+    .shape = shape,
+    .each = 2 * TIDE_WINDOW,
+    .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
+    .reference_forward = depthwise_forward,
+    .reference_backward = depthwise_backward,
+};
+
+static int append(struct tide_graph *graph, const struct tide_op *op, int x, int weight, int bias,
+                  int64_t columns, int64_t rows)
+{
+    struct tide_node node = {.op = op,
                              .in = {x, weight, bias},
                              .in_count = bias < 0 ? 2 : 3,
                              .numbers = {[COLUMNS] = columns, [ROWS] = rows}};
     return tide_graph_append(graph, &node);
+}
+
+int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows)
+{
+    return append(graph, &tide_op_of_conv, x, weight, bias, columns, rows);
+}
+
+int tide_op_depthwise(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows)
+{
+    return append(graph, &tide_op_of_depthwise, x, weight, bias, columns, rows);
 }

@@ -11,6 +11,5 @@ static void forward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_add = {
-    .op = &tide_op_of_add,
     .forward = forward,
 };

@@ -245,7 +245,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_batchnorm = {
-    .op = &tide_op_of_batchnorm,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

@@ -278,7 +278,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_cached = {
-    .op = &tide_op_of_cached,
     .scratch = scratch,
     .forward = forward,
 };

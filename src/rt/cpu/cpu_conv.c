@@ -254,7 +254,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_conv = {
-    .op = &tide_op_of_conv,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

@@ -284,7 +284,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_depthwise = {
-    .op = &tide_op_of_depthwise,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

@@ -144,7 +144,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_embed = {
-    .op = &tide_op_of_embed,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

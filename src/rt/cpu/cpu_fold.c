@@ -115,7 +115,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_fold = {
-    .op = &tide_op_of_fold,
     .scratch = scratch,
     .forward = forward,
 };

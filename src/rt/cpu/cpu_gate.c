@@ -1,5 +1,5 @@
 /*
- * cpu_gate.c - gates on processors, in parallel over boards.
+ * cpu_gate.c - pools and gates on processors, in parallel over boards.
  */
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
@@ -69,9 +69,9 @@ struct boards {
 
 static struct boards boards_of(const struct tide_call *call)
 {
-    const struct tide_tensor *x = &call->graph->tensors[call->node->in[X]],
-                             *gate = &call->graph->tensors[call->node->in[GATE]];
-    int64_t count = tide_tensor_rows(gate);
+    const struct tide_tensor *x = &call->graph->tensors[call->node->in[X]];
+    int of_boards = call->node->op == &tide_op_of_pool ? call->node->out[0] : call->node->in[GATE];
+    int64_t count = tide_tensor_rows(&call->graph->tensors[of_boards]);
     return (struct boards){call, count, tide_tensor_rows(x) / count, tide_tensor_columns(x)};
 }
 
@@ -111,16 +111,20 @@ static void backward_boards(void *context, int64_t first, int64_t last)
     }
 }
 
-static void forward(const struct tide_call *call)
+static void do_boards(const struct tide_call *call, tide_work *work)
 {
     struct boards b = boards_of(call);
-    tide_parallel(b.count, 1 + 16384 / (b.cells * b.columns), forward_boards, &b);
+    tide_parallel(b.count, 1 + 16384 / (b.cells * b.columns), work, &b);
+}
+
+static void forward(const struct tide_call *call)
+{
+    do_boards(call, forward_boards);
 }
 
 static void backward(const struct tide_call *call)
 {
-    struct boards b = boards_of(call);
-    tide_parallel(b.count, 1 + 16384 / (b.cells * b.columns), backward_boards, &b);
+    do_boards(call, backward_boards);
 }
 
 /* A row for each thread. */
@@ -132,8 +136,63 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_gate = {
-    .op = &tide_op_of_gate,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,
+};
+
+/* ---- pool */
+
+TIDE_KERNEL(void, pool_board, (float *restrict y, const float *restrict x, int64_t cells, int64_t columns),
+            (y, x, cells, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        y[j] = 0;
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t j = 0; j < columns; j++)
+            y[j] += x[i * columns + j];
+    for (int64_t j = 0; j < columns; j++)
+        y[j] /= (float)cells;
+}
+
+TIDE_KERNEL(void, spread_board,
+            (float *restrict to, int adds, const float *restrict g, int64_t cells, int64_t columns),
+            (to, adds, g, cells, columns))
+{
+    float share = 1.0F / (float)cells;
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t j = 0; j < columns; j++)
+            to[i * columns + j] = (adds ? to[i * columns + j] : 0) + g[j] * share;
+}
+
+static void pool_boards(void *context, int64_t first, int64_t last)
+{
+    const struct boards *b = context;
+    for (int64_t i = first; i < last; i++)
+        pool_board((float *)b->call->out[0] + i * b->columns,
+                   (const float *)b->call->in[X] + i * b->cells * b->columns, b->cells, b->columns);
+}
+
+static void spread_boards(void *context, int64_t first, int64_t last)
+{
+    const struct boards *b = context;
+    for (int64_t i = first; i < last; i++)
+        spread_board((float *)b->call->in_grad[X] + i * b->cells * b->columns, b->call->adds & 1,
+                     (const float *)b->call->out_grad[0] + i * b->columns, b->cells, b->columns);
+}
+
+static void pool_forward(const struct tide_call *call)
+{
+    do_boards(call, pool_boards);
+}
+
+static void pool_backward(const struct tide_call *call)
+{
+    if (call->in_grad[X])
+        do_boards(call, spread_boards);
+}
+
+const struct tide_cpu_kernels tide_cpu_pool = {
+    .forward = pool_forward,
+    .backward = pool_backward,
 };

@@ -98,7 +98,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_gelu = {
-    .op = &tide_op_of_gelu,
     .forward = forward,
     .backward = backward,
 };

@@ -469,7 +469,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_head = {
-    .op = &tide_op_of_head,
     .scratch = scratch,
     .scratch_recomputing = scratch_recomputing,
     .forward = forward,

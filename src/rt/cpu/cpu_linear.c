@@ -80,7 +80,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_linear = {
-    .op = &tide_op_of_linear,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

@@ -28,7 +28,6 @@ static void forward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_logits = {
-    .op = &tide_op_of_logits,
     .scratch = scratch,
     .forward = forward,
 };

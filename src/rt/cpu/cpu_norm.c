@@ -187,7 +187,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_norm = {
-    .op = &tide_op_of_norm,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,

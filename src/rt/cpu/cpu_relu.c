@@ -41,7 +41,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_relu = {
-    .op = &tide_op_of_relu,
     .forward = forward,
     .backward = backward,
 };

@@ -45,7 +45,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_scale = {
-    .op = &tide_op_of_scale,
     .forward = forward,
     .backward = backward,
 };

@@ -73,7 +73,6 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
 }
 
 const struct tide_cpu_kernels tide_cpu_soft = {
-    .op = &tide_op_of_soft,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,
@@ -106,7 +105,6 @@ static void square_backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_squared = {
-    .op = &tide_op_of_squared,
     .forward = square_forward,
     .backward = square_backward,
 };

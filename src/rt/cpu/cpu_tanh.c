@@ -25,7 +25,6 @@ static void backward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_tanh = {
-    .op = &tide_op_of_tanh,
     .forward = forward,
     .backward = backward,
 };

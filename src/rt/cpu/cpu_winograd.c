@@ -259,7 +259,6 @@ static void forward(const struct tide_call *call)
 }
 
 const struct tide_cpu_kernels tide_cpu_winograd = {
-    .op = &tide_op_of_winograd,
     .scratch = scratch,
     .forward = forward,
 };

@@ -1,32 +1,23 @@
 #include "rt/cpu/kernels.h"
 #include "base/check.h"
 
-extern const struct tide_cpu_kernels tide_cpu_embed, tide_cpu_norm, tide_cpu_linear, tide_cpu_gelu,
-    tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale,
-    tide_cpu_conv, tide_cpu_depthwise, tide_cpu_relu, tide_cpu_tanh, tide_cpu_pool, tide_cpu_gate,
-    tide_cpu_batchnorm, tide_cpu_fold, tide_cpu_soft, tide_cpu_squared, tide_cpu_winograd;
+#define DECLARE(name) extern const struct tide_cpu_kernels tide_cpu_##name;
+#define ROW(name)     {&tide_op_of_##name, &tide_cpu_##name},
 
-static const struct tide_cpu_kernels *const table[] = {
-    &tide_cpu_embed,     &tide_cpu_norm,
-    &tide_cpu_linear,    &tide_cpu_gelu,
-    &tide_cpu_attention, &tide_cpu_add,
-    &tide_cpu_head,      &tide_cpu_cached,
-    &tide_cpu_logits,    &tide_cpu_scale,
-    &tide_cpu_conv,      &tide_cpu_depthwise,
-    &tide_cpu_relu,      &tide_cpu_tanh,
-    &tide_cpu_pool,      &tide_cpu_gate,
-    &tide_cpu_batchnorm, &tide_cpu_fold,
-    &tide_cpu_soft,      &tide_cpu_squared,
-    &tide_cpu_winograd,  NULL,
-};
+TIDE_EACH_OP(DECLARE)
+
+static const struct {
+    const struct tide_op *op;
+    const struct tide_cpu_kernels *kernels;
+} table[] = {TIDE_EACH_OP(ROW){NULL, NULL}};
 
 const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op)
 {
     int i = 0;
-    while (table[i] && table[i]->op != op)
+    while (table[i].op && table[i].op != op)
         i++;
-    TIDE_CHECK_TRUE(table[i]);
-    return table[i];
+    TIDE_CHECK_TRUE(table[i].op);
+    return table[i].kernels;
 }
 
 size_t tide_cpu_scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,

@@ -1,10 +1,10 @@
 /*
  * kernels.h - how processors compute each operator of op.h.
  *
- * Each operator has one file (cpu_NAME.c) and a row in the table of kernels.c. forward() and backward() do
- * what op.h says, on the threads of threads.h, and give the same bits for the same number of threads. They
- * use `scratch` (as many bytes as scratch() returns, 64-byte aligned, contents arbitrary) and nothing else:
- * no allocation, no state.
+ * Each operator NAME has its kernels, tide_cpu_NAME (cpu_NAME.c). forward() and backward() do what op.h
+ * says, on the threads of threads.h, and give the same bits for the same number of threads. They use
+ * `scratch` (as many bytes as scratch() returns, 64-byte aligned, contents arbitrary) and nothing else: no
+ * allocation, no state.
  */
 #ifndef TIDE_KERNELS_H
 #define TIDE_KERNELS_H
@@ -13,7 +13,6 @@
 #include "rt/op.h"
 
 struct tide_cpu_kernels {
-    const struct tide_op *op;
     /* NULL: none needed. */
     size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction);
