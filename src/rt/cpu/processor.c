@@ -163,48 +163,25 @@ static bool announces(enum tide_isa isa)
 
 enum { SUMS = 12, LOOPS = 4096 };
 
-__attribute__((target("avx2,fma"))) static float multiply_avx2(void)
-{
-    __m256 sums[SUMS], x = _mm256_set1_ps(1e-9F);
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = _mm256_set1_ps((float)i);
-    for (int k = 0; k < LOOPS; k++)
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = _mm256_fmadd_ps(x, x, sums[i]);
-    for (int i = 1; i < SUMS; i++)
-        sums[0] += sums[i];
-    return sums[0][0];
-}
-
-TIDE_AVX512 static float multiply_avx512(void)
-{
-    __m512 sums[SUMS], x = _mm512_set1_ps(1e-9F);
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    for (int k = 0; k < LOOPS; k++)
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = _mm512_fmadd_ps(x, x, sums[i]);
-    for (int i = 1; i < SUMS; i++)
-        sums[0] += sums[i];
-    return sums[0][0];
-}
-
-TIDE_AVX512_BF16 static float multiply_bf16(void)
-{
-    __m512 sums[SUMS];
-    __m512i x = _mm512_set1_epi32(0x10001);
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    for (int k = 0; k < LOOPS; k++)
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)x, (__m512bh)x);
-    for (int i = 1; i < SUMS; i++)
-        sums[0] += sums[i];
-    return sums[0][0];
-}
+#define MULTIPLY(name, marks, vector, fill_with, factor, PRODUCT)                                            \
+    marks static float name(void)                                                                            \
+    {                                                                                                        \
+        vector sums[SUMS];                                                                                   \
+        for (int i = 0; i < SUMS; i++)                                                                       \
+            sums[i] = fill_with((float)i);                                                                   \
+        for (int k = 0; k < LOOPS; k++)                                                                      \
+            _Pragma("GCC unroll 12") for (int i = 0; i < SUMS; i++) sums[i] = PRODUCT(sums[i], factor);      \
+        for (int i = 1; i < SUMS; i++)                                                                       \
+            sums[0] += sums[i];                                                                              \
+        return sums[0][0];                                                                                   \
+    }
+#define BY_8(sum, x)    _mm256_fmadd_ps(x, x, sum)
+#define BY_16(sum, x)   _mm512_fmadd_ps(x, x, sum)
+#define BY_BF16(sum, x) _mm512_dpbf16_ps(sum, (__m512bh)(x), (__m512bh)(x))
+MULTIPLY(multiply_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps, _mm256_set1_ps(1e-9F),
+         BY_8)
+MULTIPLY(multiply_avx512, TIDE_AVX512, __m512, _mm512_set1_ps, _mm512_set1_ps(1e-9F), BY_16)
+MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, __m512, _mm512_set1_ps, _mm512_set1_epi32(0x10001), BY_BF16)
 
 TIDE_AMX static float multiply_tiles(void)
 {

@@ -153,30 +153,27 @@ struct summing {
 
 enum { STRIP = 64 };
 
-TIDE_KERNEL(void, sum_strip,
-            (float *restrict sums, int adds, const float *restrict x, int64_t rows, int64_t stride,
-             int64_t width),
-            (sums, adds, x, rows, stride, width))
+TIDE_INLINE void sum_numbers(float *restrict sums, int adds, const void *restrict x, bool is_half,
+                             int64_t rows, int64_t stride, int64_t width)
 {
+    const float *wide = x;
+    const tide_bf16 *half = x;
     float total[STRIP] = {0};
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++)
-            total[j] += x[i * stride + j];
+            total[j] += is_half ? tide_from_bf16(half[i * stride + j]) : wide[i * stride + j];
     for (int64_t j = 0; j < width; j++)
         sums[j] = adds ? sums[j] + total[j] : total[j];
 }
 
-TIDE_KERNEL(void, sum_strip_bf16,
-            (float *restrict sums, int adds, const tide_bf16 *restrict x, int64_t rows, int64_t stride,
-             int64_t width),
-            (sums, adds, x, rows, stride, width))
+TIDE_KERNEL(void, sum_strip,
+            (float *sums, int adds, const void *x, bool is_half, int64_t rows, int64_t stride, int64_t width),
+            (sums, adds, x, is_half, rows, stride, width))
 {
-    float total[STRIP] = {0};
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < width; j++)
-            total[j] += tide_bits_float((uint32_t)x[i * stride + j] << 16);
-    for (int64_t j = 0; j < width; j++)
-        sums[j] = adds ? sums[j] + total[j] : total[j];
+    if (is_half)
+        sum_numbers(sums, adds, x, true, rows, stride, width);
+    else
+        sum_numbers(sums, adds, x, false, rows, stride, width);
 }
 
 static void sum(void *context, int64_t first, int64_t last)
@@ -184,10 +181,8 @@ static void sum(void *context, int64_t first, int64_t last)
     const struct summing *s = context;
     for (int64_t strip = first; strip < last; strip++) {
         int64_t j = strip * STRIP, width = s->columns - j < STRIP ? s->columns - j : STRIP;
-        if (s->dtype == TIDE_BF16)
-            sum_strip_bf16(s->sums + j, s->adds, (const tide_bf16 *)s->x + j, s->rows, s->columns, width);
-        else
-            sum_strip(s->sums + j, s->adds, (const float *)s->x + j, s->rows, s->columns, width);
+        sum_strip(s->sums + j, s->adds, (const char *)s->x + (size_t)j * tide_dtype_bytes(s->dtype),
+                  s->dtype == TIDE_BF16, s->rows, s->columns, width);
     }
 }
 

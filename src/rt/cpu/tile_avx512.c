@@ -23,16 +23,6 @@ TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_tile *t, __m512 sums[R
     }
 }
 
-TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_tile *t, __m512 sums[ROWS][VECTORS],
-                                       const int vectors)
-{
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; v++)
-            _mm512_store_ps(t->sums + (i * VECTORS + v) * LANES, sums[i][v]);
-}
-
 /* What a tile prefetches while it multiplies: its part of c, and the next columns. */
 struct asking {
     const char *c;
@@ -96,17 +86,15 @@ TIDE_INLINE void ask_some(struct asking *a)
         }                                                                                                    \
         TIDE_EACH_ROW(TIDE_GIVE_ROW, )                                                                       \
         if (!t->ends)                                                                                        \
-            keep_sums(t, sums, vectors);                                                                     \
+            tide_sums_keep(t->sums, sums, vectors);                                                          \
         else if (t->to == TIDE_F32)                                                                          \
             write_sums(t, sums, vectors, TIDE_F32);                                                          \
         else                                                                                                 \
             write_sums(t, sums, vectors, TIDE_BF16);                                                         \
     }
 
-#define F32_PRODUCT(sum, row, column)  _mm512_fmadd_ps(row, column, sum)
-#define BF16_PRODUCT(sum, row, column) _mm512_dpbf16_ps(sum, (__m512bh)(row), (__m512bh)(column))
-MULTIPLY(multiply_f32, TIDE_AVX512, F32_PRODUCT)
-MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, BF16_PRODUCT)
+MULTIPLY(multiply_f32, TIDE_AVX512, TIDE_F32_PRODUCT)
+MULTIPLY(multiply_bf16, TIDE_AVX512_BF16, TIDE_BF16_PRODUCT)
 
 /* The last columns may need fewer vectors. */
 #define TILE(name, marks, multiply)                                                                          \
@@ -183,8 +171,8 @@ TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int
             _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++)                                        \
                 _mm512_storeu_ps(kept + i * COLUMNS + v * LANES, sums[i][v]);                                \
     }
-ACROSS(across_f32, TIDE_F32, F32_PRODUCT)
-ACROSS(across_bf16, TIDE_BF16, BF16_PRODUCT)
+ACROSS(across_f32, TIDE_F32, TIDE_F32_PRODUCT)
+ACROSS(across_bf16, TIDE_BF16, TIDE_BF16_PRODUCT)
 
 /* Cells of a line of the strip; zeros beyond an edge. */
 TIDE_INLINE TIDE_AVX512_BF16 void read_line(const struct tide_few *f, int64_t line, uint32_t *to,

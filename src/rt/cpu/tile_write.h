@@ -23,6 +23,19 @@
     if ((v) < vectors)                                                                                       \
         own[i][v] = PRODUCT(own[i][v], row, columns[v]);
 
+#define TIDE_F32_PRODUCT(sum, row, column)  _mm512_fmadd_ps(row, column, sum)
+#define TIDE_BF16_PRODUCT(sum, row, column) _mm512_dpbf16_ps(sum, (__m512bh)(row), (__m512bh)(column))
+
+/* Keeps the sums of eight rows until the next cells of k. */
+TIDE_INLINE TIDE_AVX512 void tide_sums_keep(float *to, __m512 sums[8][3], const int vectors)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++)
+            _mm512_store_ps(to + (i * 3 + v) * TIDE_LANES, sums[i][v]);
+}
+
 /* Writes the sums in `lanes` to a row of c from column j on. add: stored like the row; NULL: nothing is
  * added. bias NULL: none. */
 TIDE_INLINE TIDE_AVX512 void tide_sums_write(char *row, const char *add, int64_t j, __mmask16 lanes,

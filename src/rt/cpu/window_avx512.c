@@ -24,16 +24,6 @@ TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_window_tile *t, __m512
     }
 }
 
-TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_window_tile *t, __m512 sums[ROWS][VECTORS],
-                                       const int vectors)
-{
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; v++)
-            _mm512_store_ps(t->sums + i * COLUMNS + v * LANES, sums[i][v]);
-}
-
 TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
 {
     int64_t bytes = t->width * (int64_t)tide_dtype_bytes(t->to);
@@ -102,17 +92,15 @@ TIDE_INLINE void ask_some(struct asking *a)
         }                                                                                                    \
         TIDE_EACH_ROW(TIDE_GIVE_ROW, )                                                                       \
         if (!t->ends)                                                                                        \
-            keep_sums(t, sums, vectors);                                                                     \
+            tide_sums_keep(t->sums, sums, vectors);                                                          \
         else if (t->to == TIDE_F32)                                                                          \
             write_sums(t, sums, vectors, TIDE_F32);                                                          \
         else                                                                                                 \
             write_sums(t, sums, vectors, TIDE_BF16);                                                         \
     }
 
-#define F32_PRODUCT(sum, row, column)  _mm512_fmadd_ps(row, column, sum)
-#define BF16_PRODUCT(sum, row, column) _mm512_dpbf16_ps(sum, (__m512bh)(row), (__m512bh)(column))
-WINDOW(window_f32, TIDE_AVX512, F32_PRODUCT)
-WINDOW(window_bf16, TIDE_AVX512_BF16, BF16_PRODUCT)
+WINDOW(window_f32, TIDE_AVX512, TIDE_F32_PRODUCT)
+WINDOW(window_bf16, TIDE_AVX512_BF16, TIDE_BF16_PRODUCT)
 
 /* The last columns may need fewer vectors. */
 TIDE_AVX512 void tide_window_avx512(const struct tide_window_tile *t)
