@@ -25,9 +25,8 @@ enum {
     WINDOW = 1 << 12,     /* ticks */
     MARK_BATCH = 1 << 18, /* marks read before they are sorted in */
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
-    MAX_LIST = 1 << 16,   /* limits, notes, devices */
+    MAX_LIST = 1 << 16,   /* limits, notes, devices, states of the hook */
     COARSEST = 1 << 24,   /* no thinning beyond this */
-    STRING_OVERHEAD = 32, /* about what the allocator adds */
 };
 
 static const char OTHER_NAMES[] = "(more names)";
@@ -205,22 +204,12 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     return 0;
 }
 
-/* Frees a text made by replace_text(). */
-static void free_text(const char *text)
-{
-    if (*text)
-        free((char *)text);
-}
-
 void tide_history_free(struct tide_history *history)
 {
     if (!history)
         return;
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
-        free_text(process->row.name);
-        free_text(process->row.command);
-        free_text(process->row.role);
         free(process->points);
         free(process->smaps);
         free(process->heap);
@@ -233,7 +222,7 @@ void tide_history_free(struct tide_history *history)
     free(history->devices);
     free(history->limits);
     free(history->notes);
-    free_text(history->command);
+    free(history->heap_status);
     tide_history_heap_release(history);
     tide_map_release(&history->private->names);
     tide_arena_release(&history->private->lists);
@@ -243,26 +232,6 @@ void tide_history_free(struct tide_history *history)
 }
 
 /* --- processes ----------------------------------------------------------------------------------------- */
-
-/* Makes *owned a copy of `text`. The empty text is not allocated. */
-static int replace_text(struct tide_history *history, const char **owned, const char *text,
-                        struct tide_err *err)
-{
-    size_t old = **owned ? strlen(*owned) + STRING_OVERHEAD : 0,
-           need = *text ? strlen(text) + STRING_OVERHEAD : 0;
-
-    if (strcmp(*owned, text) == 0)
-        return 0;
-    if (tide_history_make_room(history, need, err) != 0)
-        return -1;
-    const char *copy = *text ? strdup(text) : "";
-    if (!copy)
-        return tide_history_no_memory(err);
-    free_text(*owned);
-    *owned = copy;
-    history->private->bytes += need - old;
-    return 0;
-}
 
 static int on_process(void *context, const void *given)
 {
@@ -290,16 +259,13 @@ static int on_process(void *context, const void *given)
             return -1;
         history->processes[history->process_count - 1].row.id = (int64_t)history->process_count;
     }
-    struct tide_process *mine = &history->processes[row->id - 1].row;
-    if (replace_text(history, &mine->name, row->name, load->err) != 0 ||
-        replace_text(history, &mine->command, row->command, load->err) != 0 ||
-        replace_text(history, &mine->role, row->role, load->err) != 0)
+    struct tide_process process = *row;
+    process.name = tide_history_text(history, row->name, load->err);
+    process.command = tide_history_text(history, row->command, load->err);
+    process.role = tide_history_text(history, row->role, load->err);
+    if (!process.name || !process.command || !process.role)
         return -1;
-    struct tide_process copy = *row;
-    copy.name = mine->name;
-    copy.command = mine->command;
-    copy.role = mine->role;
-    *mine = copy;
+    history->processes[row->id - 1].row = process;
     return 0;
 }
 
@@ -353,24 +319,26 @@ static int on_tick(void *context, const void *given)
     return 0;
 }
 
-int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
+/* Gives a row of the window's ticks to load->on_sample, with its time. All such rows begin with their tick,
+ * and come in its order. */
+static int on_sampled(void *context, const void *row)
 {
-    struct tide_history_private *p = history->private;
+    struct tide_history_load *load = context;
+    struct tide_history_private *p = load->history->private;
+    int64_t tick = *(const int64_t *)row;
 
+    if (tick > load->last)
+        return 1;
     while (p->window_at < p->window_count && p->window[p->window_at].id < tick)
         p->window_at++;
     if (p->window_at < p->window_count && p->window[p->window_at].id == tick)
-        return p->window[p->window_at].t_ns;
+        return load->on_sample(load, row, p->window[p->window_at].t_ns);
     p->skipped++;
-    return TIDE_UNKNOWN;
+    return 0;
 }
 
-struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
-                                                  int64_t *ret_t_ns)
+struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t id)
 {
-    *ret_t_ns = tide_history_window_time(history, tick);
-    if (*ret_t_ns == TIDE_UNKNOWN)
-        return NULL;
     if (id >= 1 && (uint64_t)id <= history->process_count)
         return &history->processes[id - 1];
     history->private->skipped++;
@@ -383,16 +351,11 @@ static int64_t add(int64_t a, int64_t b)
     return tide_bounded_sum(a > 0 ? a : 0, b > 0 ? b : 0);
 }
 
-static int on_sample(void *context, const void *given)
+static int on_sample(struct tide_history_load *load, const void *given, int64_t t_ns)
 {
     const struct tide_sample *row = given;
-    struct tide_history_load *load = context;
-    struct tide_history *history = load->history;
+    struct tide_history_process *process = tide_history_sampled(load->history, row->process);
 
-    if (row->tick > load->last)
-        return 1;
-    int64_t t_ns;
-    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
         return 0;
     if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
@@ -417,16 +380,11 @@ static int on_sample(void *context, const void *given)
     return TIDE_HISTORY_ADD(load, process->points, process->point_count, process->point_capacity, point);
 }
 
-static int on_smaps(void *context, const void *given)
+static int on_smaps(struct tide_history_load *load, const void *given, int64_t t_ns)
 {
     const struct tide_smaps *row = given;
-    struct tide_history_load *load = context;
-    struct tide_history *history = load->history;
+    struct tide_history_process *process = tide_history_sampled(load->history, row->process);
 
-    if (row->tick > load->last)
-        return 1;
-    int64_t t_ns;
-    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
     struct tide_history_smaps reading = {t_ns, row->pss_bytes, row->uss_bytes, row->pss_shmem_bytes,
@@ -434,20 +392,13 @@ static int on_smaps(void *context, const void *given)
     return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity, reading);
 }
 
-static int on_gpu(void *context, const void *given)
+static int on_gpu(struct tide_history_load *load, const void *given, int64_t t_ns)
 {
     const struct tide_gpu_sample *row = given;
-    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
-    if (row->tick > load->last)
-        return 1;
-    int64_t t_ns = tide_history_window_time(history, row->tick);
-    bool missing = row->process > 0 && (uint64_t)row->process > history->process_count;
-    if (t_ns == TIDE_UNKNOWN || missing) {
-        history->private->skipped += missing && t_ns != TIDE_UNKNOWN;
+    if (row->process > 0 && !tide_history_sampled(history, row->process))
         return 0;
-    }
     return TIDE_HISTORY_ADD(load, history->gpu, history->gpu_count, history->private->gpu_capacity,
                             (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes});
 }
@@ -464,7 +415,7 @@ static int load_window(struct tide_history_load *load, struct tide_reader *reade
 {
     static const struct {
         enum tide_schema table;
-        tide_on_row *on;
+        tide_history_on_sample *on;
     } of_ticks[] = {{TIDE_SCHEMA_SAMPLE, on_sample},
                     {TIDE_SCHEMA_SMAPS, on_smaps},
                     {TIDE_SCHEMA_GPU, on_gpu},
@@ -482,8 +433,8 @@ static int load_window(struct tide_history_load *load, struct tide_reader *reade
     load->last = p->window[p->window_count - 1].id;
     for (size_t i = 0; i < sizeof of_ticks / sizeof *of_ticks; i++) {
         p->window_at = 0;
-        if (tide_reader_each(reader, of_ticks[i].table, p->window_read, of_ticks[i].on, load, load->err) <
-            0) {
+        load->on_sample = of_ticks[i].on;
+        if (tide_reader_each(reader, of_ticks[i].table, p->window_read, on_sampled, load, load->err) < 0) {
             forget_gpu_after(history, gpu_t_ns);
             return -1;
         }
@@ -509,7 +460,7 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
             return (int32_t)found;
     if (history->name_count >= MAX_NAMES)
         return -1;
-    const char *copy = tide_history_keep_text(history, text, err);
+    const char *copy = tide_history_text(history, text, err);
     if (!copy || tide_history_grow(history, &history->names, &history->name_count, &p->name_capacity,
                                    sizeof *history->names, err) != 0)
         return -2;
@@ -598,12 +549,28 @@ static int on_note(void *context, const void *row)
     return TIDE_HISTORY_ADD(load, history->notes, history->note_count, history->private->note_capacity, note);
 }
 
+static int on_status(void *context, const void *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    struct tide_heap_status status = *(const struct tide_heap_status *)row;
+    if (!keep_text(load, &status.state, history->heap_status_count))
+        return 0;
+    if ((uint64_t)status.process > history->process_count) {
+        load->strays++;
+        return 0;
+    }
+    return TIDE_HISTORY_ADD(load, history->heap_status, history->heap_status_count,
+                            history->private->status_capacity, status);
+}
+
 static int load_meta(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
 {
     const char *command = tide_reader_meta_text(reader, TIDE_META_COMMAND);
 
-    if (command && replace_text(history, &history->command, command, err) != 0)
+    if (command && !(command = tide_history_text(history, command, err)))
         return -1;
+    history->command = command ? command : history->command;
     history->started_wall_s = tide_reader_meta_integer(reader, TIDE_META_STARTED);
     history->interval_ns = tide_reader_meta_integer(reader, TIDE_META_INTERVAL);
     history->ended_ns = tide_reader_meta_integer(reader, TIDE_META_ENDED);
@@ -618,14 +585,20 @@ static int load_meta(struct tide_history *history, struct tide_reader *reader, s
 
 static int load_lists(struct tide_history_load *load, struct tide_reader *reader)
 {
+    static const struct {
+        enum tide_schema table;
+        tide_on_row *on;
+    } lists[] = {{TIDE_SCHEMA_GPU_DEVICE, on_device},
+                 {TIDE_SCHEMA_LIMIT, on_limit},
+                 {TIDE_SCHEMA_NOTE, on_note},
+                 {TIDE_SCHEMA_HEAP_STATE, on_status}};
     struct tide_history *history = load->history;
 
     history->device_count = history->limit_count = history->note_count = history->heap_status_count = 0;
     tide_arena_release(&history->private->lists);
-    if (tide_reader_each(reader, TIDE_SCHEMA_GPU_DEVICE, TIDE_READER_ALL, on_device, load, load->err) != 0 ||
-        tide_reader_each(reader, TIDE_SCHEMA_LIMIT, TIDE_READER_ALL, on_limit, load, load->err) != 0 ||
-        tide_reader_each(reader, TIDE_SCHEMA_NOTE, TIDE_READER_ALL, on_note, load, load->err) != 0)
-        return -1;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (tide_reader_each(reader, lists[i].table, TIDE_READER_ALL, lists[i].on, load, load->err) != 0)
+            return -1;
     return load_meta(history, reader, load->err);
 }
 

@@ -11,13 +11,13 @@
 
 /* What the heap hook saw (history_sites.c). */
 struct tide_history_heap {
-    struct tide_arena texts;           /* of frames, and names of phases and gauges */
-    struct tide_map text_by_key;       /* hash -> a text in the arena: files and modules repeat */
+    struct tide_arena texts;           /* of frames and processes, and names of phases and gauges */
+    struct tide_map text_by_key;       /* hash -> a text in the arena: files, modules and commands repeat */
     struct tide_history_stack *stacks; /* stacks[id - 1] */
     size_t stack_count, stack_capacity;
     int32_t *stack_frames; /* of all stacks, one after another */
     size_t stack_frame_count, stack_frame_capacity;
-    size_t frame_capacity, site_capacity, status_capacity;
+    size_t frame_capacity, site_capacity;
     int64_t frame_read, stack_read, site_read; /* ids of the last rows that were read */
 };
 
@@ -32,7 +32,7 @@ struct tide_history_window_tick {
 struct tide_history_private {
     size_t max_bytes, bytes;
     size_t process_capacity, tick_capacity, mark_capacity, name_capacity, gpu_capacity, device_capacity,
-        limit_capacity, note_capacity;
+        limit_capacity, note_capacity, status_capacity;
     int64_t tick_read;    /* id of the newest tick in ticks */
     int64_t window_read;  /* id of the last tick of the last window that was read whole */
     int64_t mark_read;    /* row number */
@@ -47,11 +47,16 @@ struct tide_history_private {
     struct tide_history_heap heap;
 };
 
+/* Handles a row of the window's ticks that was written at t_ns. As tide_on_row. */
+struct tide_history_load;
+typedef int tide_history_on_sample(struct tide_history_load *load, const void *row, int64_t t_ns);
+
 /* One load in progress. */
 struct tide_history_load {
     struct tide_history *history;
     struct tide_err *err;
-    int64_t last;   /* tick at which the window ends */
+    int64_t last; /* tick at which the window ends */
+    tide_history_on_sample *on_sample;
     size_t batch;   /* marks read in this batch */
     int64_t stack;  /* id of the last stack that was read */
     int64_t strays; /* rows left out of tables that every load reads whole */
@@ -78,13 +83,8 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
 void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
                        int64_t cell_ns, const struct tide_layout *layout);
 
-/* Returns the time of a tick of the window; TIDE_UNKNOWN: there is none. Ask for ticks in rising order. */
-int64_t tide_history_window_time(struct tide_history *history, int64_t tick);
-
-/* Returns the process of a sample, and the time of the sample. NULL: there is no such tick or process; the
- * row is counted as skipped. */
-struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
-                                                  int64_t *ret_t_ns);
+/* Returns the process of a sample. NULL: there is no such process; the row is counted as skipped. */
+struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t id);
 
 /* Sets `number` of every process (siblings.c): of its siblings with the same role that began before it, how
  * many were still there when it began. A process that replaces one that ended gets its number. -1: it is the
@@ -95,14 +95,13 @@ int tide_siblings_number(struct tide_history *history, struct tide_err *err);
 void tide_shared_parts_settle(struct tide_history *history);
 
 /* history_sites.c */
-/* Returns a copy that lives as long as the history, or NULL. */
-const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err);
+/* Returns a copy that lives as long as the history, the same for equal texts; or NULL. */
+const char *tide_history_text(struct tide_history *history, const char *text, struct tide_err *err);
 void tide_history_heap_init(struct tide_history *history);
 void tide_history_heap_release(struct tide_history *history);
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);
-/* Reads new frames, stacks, sites and states; call it before the windows. */
+/* Reads new frames, stacks and sites; call it before the windows. */
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader);
-/* Handle samples of the window's ticks; the context is the load. */
-tide_on_row tide_history_on_site_sample, tide_history_on_heap_sample;
+tide_history_on_sample tide_history_on_site_sample, tide_history_on_heap_sample;
 
 #endif

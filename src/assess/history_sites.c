@@ -12,8 +12,7 @@
 enum {
     MAX_FRAMES = 1 << 21,
     MAX_STACK_FRAMES = 1 << 25,
-    MAX_TEXTS = 1 << 20, /* distinct files and modules; further ones are stored each time */
-    MAX_STATUS = 1 << 16,
+    MAX_TEXTS = 1 << 20, /* distinct texts; further ones are stored each time */
     MAX_DEPTH = 1 << 12,
 };
 
@@ -21,7 +20,7 @@ void tide_history_heap_init(struct tide_history *history)
 {
     struct tide_history_heap *heap = &history->private->heap;
 
-    tide_arena_init(&heap->texts, history->private->max_bytes / 2);
+    tide_arena_init(&heap->texts, history->private->max_bytes);
     tide_map_init(&heap->text_by_key, MAX_TEXTS);
 }
 
@@ -33,7 +32,6 @@ void tide_history_heap_release(struct tide_history *history)
         free(history->sites[i].points);
     free(history->sites);
     free(history->frames);
-    free(history->heap_status);
     free(heap->stacks);
     free(heap->stack_frames);
     tide_arena_release(&heap->texts);
@@ -59,12 +57,16 @@ void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
 
 /* --- frames -------------------------------------------------------------------------------------------- */
 
-const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err)
+const char *tide_history_text(struct tide_history *history, const char *text, struct tide_err *err)
 {
+    struct tide_map *by_key = &history->private->heap.text_by_key;
+    uint64_t key = tide_map_text_key(text), found;
     size_t len = strlen(text);
 
     if (!*text)
         return "";
+    if (tide_map_get(by_key, key, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
+        return (const char *)(uintptr_t)found;
     if (tide_history_make_room(history, len + 1, err) != 0)
         return NULL;
     const char *copy = tide_arena_text(&history->private->heap.texts, text, len);
@@ -73,20 +75,7 @@ const char *tide_history_keep_text(struct tide_history *history, const char *tex
         return NULL;
     }
     history->private->bytes += len + 1;
-    return copy;
-}
-
-/* The same, but equal texts are stored once. */
-static const char *share_text(struct tide_history *history, const char *text, struct tide_err *err)
-{
-    struct tide_map *by_key = &history->private->heap.text_by_key;
-    uint64_t key = tide_map_text_key(text), found;
-
-    if (tide_map_get(by_key, key, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
-        return (const char *)(uintptr_t)found;
-    const char *copy = tide_history_keep_text(history, text, err);
-    if (copy)
-        tide_map_put(by_key, key, (uint64_t)(uintptr_t)copy);
+    tide_map_put(by_key, key, (uint64_t)(uintptr_t)copy);
     return copy;
 }
 
@@ -109,10 +98,10 @@ static int on_frame(void *context, const void *given)
         if (TIDE_HISTORY_ADD(load, history->frames, history->frame_count, heap->frame_capacity, nothing))
             return -1;
     struct tide_frame frame = *row;
-    frame.function = share_text(history, row->function, load->err);
-    frame.file = share_text(history, row->file, load->err);
-    frame.module = share_text(history, row->module, load->err);
-    frame.source = share_text(history, row->source, load->err);
+    frame.function = tide_history_text(history, row->function, load->err);
+    frame.file = tide_history_text(history, row->file, load->err);
+    frame.module = tide_history_text(history, row->module, load->err);
+    frame.source = tide_history_text(history, row->source, load->err);
     if (!frame.function || !frame.file || !frame.module || !frame.source)
         return -1;
     history->frames[row->id - 1] = frame;
@@ -175,24 +164,6 @@ static int on_site(void *context, const void *given)
     return 0;
 }
 
-static int on_status(void *context, const void *given)
-{
-    const struct tide_heap_status *row = given;
-    struct tide_history_load *load = context;
-    struct tide_history *history = load->history;
-    const char *state = tide_arena_text(&history->private->lists, row->state, strlen(row->state));
-
-    if (!state || history->heap_status_count == MAX_STATUS ||
-        (uint64_t)row->process > history->process_count) {
-        load->strays++;
-        return 0;
-    }
-    struct tide_heap_status status = *row;
-    status.state = state;
-    return TIDE_HISTORY_ADD(load, history->heap_status, history->heap_status_count,
-                            history->private->heap.status_capacity, status);
-}
-
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history *history = load->history;
@@ -203,9 +174,7 @@ int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *r
         tide_reader_each(reader, TIDE_SCHEMA_STACK, heap->stack_read, on_stack, load, load->err) != 0)
         return -1;
     heap->stack_read = load->stack;
-    if (tide_reader_each(reader, TIDE_SCHEMA_SITE, heap->site_read, on_site, load, load->err) != 0)
-        return -1;
-    return tide_reader_each(reader, TIDE_SCHEMA_HEAP_STATE, TIDE_READER_ALL, on_status, load, load->err);
+    return tide_reader_each(reader, TIDE_SCHEMA_SITE, heap->site_read, on_site, load, load->err);
 }
 
 const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process)
@@ -235,17 +204,11 @@ size_t tide_history_stack(const struct tide_history *history, int64_t stack, con
 
 /* --- points -------------------------------------------------------------------------------------------- */
 
-int tide_history_on_site_sample(void *context, const void *given)
+int tide_history_on_site_sample(struct tide_history_load *load, const void *given, int64_t t_ns)
 {
     const struct tide_site_sample *row = given;
-    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
-    if (row->tick > load->last)
-        return 1;
-    int64_t t_ns = tide_history_window_time(history, row->tick);
-    if (t_ns == TIDE_UNKNOWN)
-        return 0;
     if ((uint64_t)row->site > history->site_count || history->sites[row->site - 1].id == 0) {
         history->private->skipped++;
         return 0;
@@ -258,16 +221,11 @@ int tide_history_on_site_sample(void *context, const void *given)
                                                              row->total_bytes, row->total_blocks});
 }
 
-int tide_history_on_heap_sample(void *context, const void *given)
+int tide_history_on_heap_sample(struct tide_history_load *load, const void *given, int64_t t_ns)
 {
     const struct tide_heap_sample *row = given;
-    struct tide_history_load *load = context;
-    struct tide_history *history = load->history;
+    struct tide_history_process *process = tide_history_sampled(load->history, row->process);
 
-    if (row->tick > load->last)
-        return 1;
-    int64_t t_ns;
-    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->heap_count > 0 && t_ns <= process->heap[process->heap_count - 1].t_ns))
         return 0;
     return TIDE_HISTORY_ADD(load, process->heap, process->heap_count, process->heap_capacity,
