@@ -1,87 +1,64 @@
 /*
  * siblings.c - the numbers of processes among their siblings: "worker 3" is the fourth that its parent had at
- * once. Processes are sorted so that siblings are together, in the order in which they came. The ends of
- * those that still run are in a heap with the earliest on top.
+ * once. Siblings are sorted twice, by when they came and by when they ended. Of those that came before a
+ * process, those that had not ended by then were still there.
  */
 #include "assess/history_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct ends {
-    int64_t *ns;
-    size_t count;
-};
-
-static void push(struct ends *ends, int64_t ns)
+static int by_family(const struct tide_history_process *a, const struct tide_history_process *b)
 {
-    size_t at = ends->count++;
-    for (; at > 0 && ends->ns[(at - 1) / 2] > ns; at = (at - 1) / 2)
-        ends->ns[at] = ends->ns[(at - 1) / 2];
-    ends->ns[at] = ns;
+    if (a->row.parent != b->row.parent)
+        return a->row.parent < b->row.parent ? -1 : 1;
+    return strcmp(a->row.role, b->row.role);
 }
 
-static void pop(struct ends *ends)
-{
-    int64_t last = ends->ns[--ends->count];
-    size_t at = 0;
-    for (size_t below = 1; below < ends->count; below = 2 * at + 1) {
-        below += below + 1 < ends->count && ends->ns[below + 1] < ends->ns[below];
-        if (last <= ends->ns[below])
-            break;
-        ends->ns[at] = ends->ns[below];
-        at = below;
-    }
-    ends->ns[at] = last;
-}
-
-static int by_parent_and_role(const struct tide_process *a, const struct tide_process *b)
-{
-    if (a->parent != b->parent)
-        return a->parent < b->parent ? -1 : 1;
-    return strcmp(a->role, b->role);
-}
-
-static int by_family(const void *left, const void *right)
+static int by_coming(const void *left, const void *right)
 {
     const struct tide_history_process *a = *(struct tide_history_process *const *)left;
     const struct tide_history_process *b = *(struct tide_history_process *const *)right;
-    int order = by_parent_and_role(&a->row, &b->row);
+    int order = by_family(a, b);
     return order ? order : a < b ? -1 : a > b;
 }
 
-/* Numbers `count` siblings. */
-static void number_family(struct tide_history_process **family, size_t count, struct ends *ends)
+static int64_t end_of(const struct tide_history_process *p)
 {
-    bool alone = count == 1 || family[0]->row.parent <= 0;
-    ends->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct tide_process *row = &family[i]->row;
-        while (ends->count > 0 && ends->ns[0] <= row->began_ns)
-            pop(ends);
-        family[i]->number = alone ? -1 : (int64_t)ends->count;
-        push(ends, row->ended_ns == TIDE_UNKNOWN ? INT64_MAX : row->ended_ns);
-    }
+    return p->row.ended_ns == TIDE_UNKNOWN ? INT64_MAX : p->row.ended_ns;
+}
+
+static int by_end(const void *left, const void *right)
+{
+    const struct tide_history_process *a = *(struct tide_history_process *const *)left;
+    const struct tide_history_process *b = *(struct tide_history_process *const *)right;
+    int order = by_family(a, b);
+    if (!order && end_of(a) != end_of(b))
+        return end_of(a) < end_of(b) ? -1 : 1;
+    return order ? order : a < b ? -1 : a > b;
 }
 
 int tide_siblings_number(struct tide_history *history, struct tide_err *err)
 {
     size_t count = history->process_count;
-    struct tide_history_process **sorted = malloc((count + 1) * sizeof *sorted);
-    struct ends ends = {.ns = malloc((count + 1) * sizeof *ends.ns)};
-    int bad = !sorted || !ends.ns;
-    if (bad)
-        tide_err_set(err, "not enough memory for the names of %zu processes", count);
-    for (size_t i = 0; i < count && !bad; i++)
-        sorted[i] = &history->processes[i];
-    if (!bad)
-        qsort(sorted, count, sizeof(void *), by_family);
-    for (size_t i = 0, end; i < count && !bad; i = end) {
-        for (end = i + 1; end < count && !by_parent_and_role(&sorted[i]->row, &sorted[end]->row); end++)
-            ;
-        number_family(sorted + i, end - i, &ends);
+    struct tide_history_process **came = malloc((2 * count + 1) * sizeof *came), **ended = came + count;
+    if (!came)
+        return tide_err_set(err, "not enough memory for the names of %zu processes", count);
+    for (size_t i = 0; i < count; i++)
+        came[i] = ended[i] = &history->processes[i];
+    qsort(came, count, sizeof(void *), by_coming);
+    qsort(ended, count, sizeof(void *), by_end);
+    for (size_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && by_family(came[first], came[next]) == 0;)
+            next++;
+        bool alone = next - first == 1 || came[first]->row.parent <= 0;
+        for (size_t i = first, gone = first; i < next; i++) {
+            /* One that came and ended at the same look may be later than this one. */
+            while (ended[gone] < came[i] && end_of(ended[gone]) <= came[i]->row.began_ns)
+                gone++;
+            came[i]->number = alone ? -1 : (int64_t)(i - gone);
+        }
     }
-    free(sorted);
-    free(ends.ns);
-    return bad ? -1 : 0;
+    free(came);
+    return 0;
 }
