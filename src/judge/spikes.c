@@ -8,58 +8,40 @@
 
 enum { SAMPLE = 4096, HEIGHTS = 512 };
 
-/* A place on the kept floor, which is straight between its points and is extrapolated at its ends. */
+/* A place on the floor, which is straight between its points and is extrapolated at its ends. */
 struct walk {
-    const struct tide_floor *f;
-    size_t left, right; /* kept windows around the last x asked for; equal when there is only one */
+    const double *x, *y;
+    size_t count, left; /* the last x asked for is between this point and the next, if there are two */
 };
 
-static size_t next_kept(const struct tide_floor *f, size_t from)
+/* Ignores the floor before a point. */
+static struct walk begin_walk(const struct tide_judging *j, size_t first)
 {
-    while (from < f->count && !f->kept[from])
-        from++;
-    return from;
-}
-
-/* Ignores the floor before from_x. */
-static struct walk begin_walk(const struct tide_floor *f, double from_x)
-{
-    struct walk w = {f, next_kept(f, 0), 0};
-    while (w.left < f->count && f->x[w.left] < from_x)
-        w.left = next_kept(f, w.left + 1);
-    if (w.left == f->count)
-        w.left = 0;
-    size_t right = next_kept(f, w.left + 1);
-    w.right = right < f->count ? right : w.left;
-    return w;
+    return (struct walk){j->x + first, j->y + first, j->n - first, 0};
 }
 
 /* The floor at x; x must not decrease between calls. */
 static double floor_under(struct walk *w, double x)
 {
-    const struct tide_floor *f = w->f;
-    while (x > f->x[w->right]) {
-        size_t further = next_kept(f, w->right + 1);
-        if (further >= f->count)
-            break;
-        w->left = w->right;
-        w->right = further;
-    }
-    double width = f->x[w->right] - f->x[w->left];
+    while (w->left + 2 < w->count && x > w->x[w->left + 1])
+        w->left++;
+    size_t left = w->left, right = left + 1 < w->count ? left + 1 : left;
+    double width = w->x[right] - w->x[left];
     if (!(width > 0))
-        return f->bytes[w->left];
-    double slope = (f->bytes[w->right] - f->bytes[w->left]) / width;
-    if (x < f->x[w->left] || x > f->x[w->right])
+        return w->y[left];
+    double slope = (w->y[right] - w->y[left]) / width;
+    if (x < w->x[left] || x > w->x[right])
         slope = fmax(slope, 0); /* beyond the ends a rise may go on, but a fall may be noise */
-    return f->bytes[w->left] + slope * (x - f->x[w->left]);
+    return w->y[left] + slope * (x - w->x[left]);
 }
 
 /* Median height of moments over their floor, from evenly chosen moments. */
-static double usual_height(const struct tide_moments *m, const struct tide_floor *f)
+static double usual_height(const struct tide_judging *j)
 {
+    const struct tide_moments *m = &j->moments;
     double heights[SAMPLE];
     size_t stride = m->count / SAMPLE + 1, n = 0;
-    struct walk w = begin_walk(f, -INFINITY);
+    struct walk w = begin_walk(j, 0);
     for (size_t i = 0; i < m->count && n < SAMPLE; i += stride)
         heights[n++] = fmax(m->high[i] - floor_under(&w, m->x[i]), 0);
     return tide_median(heights, n);
@@ -159,11 +141,11 @@ int tide_judging_find_spikes(struct tide_judging *j)
                         .phases = tide_arena_take(j->scratch, m->count + 1, sizeof(int))};
     if (!s.phases)
         return -1;
-    double usual = usual_height(m, &j->floor);
+    double usual = usual_height(j);
     double tall = fmax(TIDE_SPIKE_SHARE * j->level, TIDE_SPIKE_NOISES * usual / TIDE_MAD_SIGMA);
     size_t above = 0;
     bool was_low = false; /* what was never low was not seen to rise */
-    struct walk w = begin_walk(&j->floor, j->v->start_x);
+    struct walk w = begin_walk(j, j->start);
     /* Above a level, spikes are measured from what is reported as it: a lower floor is only a dip. */
     bool level = j->v->kind == TIDE_FLAT && j->v->growth_bytes >= -TIDE_LEVEL_FALL * j->level;
     for (size_t i = 0; i < m->count; i++) {
