@@ -96,12 +96,17 @@ static void name_group(const struct tide_history *h, const struct tide_history_s
 
 /* --- groups of one recording --------------------------------------------------------------------------- */
 
+static int compare_exact(const void *a, const void *b)
+{
+    const struct tide_match_group *left = a, *right = b;
+    return (left->exact > right->exact) - (left->exact < right->exact);
+}
+
 static int by_exact(const void *a, const void *b)
 {
     const struct tide_match_group *left = a, *right = b;
-    if (left->exact != right->exact)
-        return left->exact < right->exact ? -1 : 1;
-    return (left->sites > right->sites) - (left->sites < right->sites);
+    int order = compare_exact(a, b);
+    return order ? order : (left->sites > right->sites) - (left->sites < right->sites);
 }
 
 /* Makes every site a group of its own, then joins those with the same hash. */
@@ -208,15 +213,8 @@ static bool same_shift(const struct tide_match_private *m, struct tide_match_gro
 /* Finds a group by `exact`. Groups are sorted by it, and it is unique. */
 static struct tide_match_group *find_exact(const struct side *side, uint64_t exact)
 {
-    size_t low = 0, high = side->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (side->groups[middle].exact < exact)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < side->count && side->groups[low].exact == exact ? &side->groups[low] : NULL;
+    const struct tide_match_group key = {.exact = exact};
+    return bsearch(&key, side->groups, side->count, sizeof key, compare_exact);
 }
 
 /* Matches groups with the same names: a_count of A and b_count of B, each in order of place. */
