@@ -27,30 +27,28 @@ static int find_limit(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_assessment *a = s->a;
-    struct tide_map last;
-    a->limit_bytes = NAN;
+    struct tide_map newer; /* names of those after this one */
     if (isfinite(s->options->limit_bytes)) {
         a->limit_bytes = s->options->limit_bytes;
         snprintf(a->limit_name, sizeof a->limit_name, "--limit");
         return 0;
     }
     int status = 0;
-    tide_map_init(&last, h->limit_count + 1);
-    for (size_t i = 0; i < h->limit_count && status == 0; i++)
-        status = tide_map_put(&last, tide_map_text_key(h->limits[i].name), i)
-                     ? tide_assessing_no_memory(s->err)
-                     : 0;
-    for (size_t i = 0; i < h->limit_count && status == 0; i++) {
+    tide_map_init(&newer, h->limit_count + 1);
+    for (size_t i = h->limit_count; i-- > 0 && status == 0;) {
         const struct tide_limit *l = &h->limits[i];
-        uint64_t newest = i;
-        tide_map_get(&last, tide_map_text_key(l->name), &newest);
+        uint64_t key = tide_map_text_key(l->name);
         bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
-        if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+        if (of_a_part || tide_map_get(&newer, key, NULL))
+            continue;
+        if (tide_map_put(&newer, key, 0))
+            status = tide_assessing_no_memory(s->err);
+        if (l->bytes <= 0 || (double)l->bytes > a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
         tide_text_shown(l->name, a->limit_name, sizeof a->limit_name);
     }
-    tide_map_release(&last);
+    tide_map_release(&newer);
     return status;
 }
 
@@ -62,9 +60,9 @@ static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
     return tide_until(s->bucket_ns + 1, sizeof *s->bucket_ns, s->buckets, t_ns);
 }
 
-/* Adds levels, lowest and highest of each bucket, to a series (which may be a sum of several). */
-static void add_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                       int64_t began, int64_t ended, double *low, double *high)
+/* Finds the lowest and the highest level of each bucket. */
+static void hold_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began, int64_t ended, double *low, double *high)
 {
     if (count == 0)
         return;
@@ -73,13 +71,11 @@ static void add_levels(const struct tide_assessing *s, const struct tide_level *
         int64_t from = s->bucket_ns[b], to = s->bucket_ns[b + 1];
         while (at + 1 < count && levels[at + 1].t_ns <= from)
             at++;
-        double least = levels[at].bytes, most = least;
+        low[b] = high[b] = levels[at].bytes;
         for (size_t i = at + 1; i < count && levels[i].t_ns < to; i++) {
-            least = fmin(least, levels[i].bytes);
-            most = fmax(most, levels[i].bytes);
+            low[b] = fmin(low[b], levels[i].bytes);
+            high[b] = fmax(high[b], levels[i].bytes);
         }
-        low[b] = isnan(low[b]) ? least : low[b] + least;
-        high[b] = isnan(high[b]) ? most : high[b] + most;
     }
 }
 
@@ -90,18 +86,9 @@ static void put_levels(const struct tide_assessing *s, const struct tide_level *
     for (size_t i = 0, b = 0; i < count; i++) {
         while (b + 1 < s->buckets && rows[i].t_ns >= s->bucket_ns[b + 1])
             b++;
-        low[b] = isnan(low[b]) ? rows[i].bytes : fmin(low[b], rows[i].bytes);
-        high[b] = isnan(high[b]) ? rows[i].bytes : fmax(high[b], rows[i].bytes);
+        low[b] = fmin(low[b], rows[i].bytes);
+        high[b] = fmax(high[b], rows[i].bytes);
     }
-}
-
-/* Allocates a value per bucket, all NAN: nothing was seen. NULL without memory. */
-static double *take_nans(struct tide_assessing *s)
-{
-    double *values = tide_arena_take(s->scratch, s->buckets + 1, sizeof *values);
-    for (size_t i = 0; values && i < s->buckets; i++)
-        values[i] = NAN;
-    return values;
 }
 
 /* Returns the process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
@@ -135,20 +122,26 @@ static struct tide_level *levels_as_read(struct tide_arena *scratch, const struc
     return levels;
 }
 
-/* Turns lowest and highest per bucket into points of the axis, and counts their places. -1: no memory. */
-static int spread(struct tide_assessing *s, const double *low, const double *high,
-                  struct tide_judge_input *ret_input, size_t *ret_moments)
+int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                          int64_t began_ns, int64_t ended_ns, bool as_read,
+                          struct tide_judge_input *ret_series)
 {
-    double *x = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *x);
-    double *bytes = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *bytes);
-    int *phase = tide_arena_take(s->scratch, 2 * s->buckets + 1, sizeof *phase);
-    if (!x || !bytes || !phase)
+    size_t room = 2 * s->buckets + 1, n = 0;
+    double *low = tide_arena_take(s->scratch, room, sizeof *low), *high = low + s->buckets;
+    double *x = tide_arena_take(s->scratch, room, sizeof *x);
+    double *bytes = tide_arena_take(s->scratch, room, sizeof *bytes);
+    int *phase = tide_arena_take(s->scratch, room, sizeof *phase);
+    if (!low || !x || !bytes || !phase)
         return tide_assessing_no_memory(s->err);
-    size_t n = 0, moments = 0;
+    for (size_t i = 0; i < 2 * s->buckets; i++)
+        low[i] = NAN; /* nothing was seen */
+    if (as_read)
+        put_levels(s, levels, count, low, high);
+    else
+        hold_levels(s, levels, count, began_ns, ended_ns, low, high);
     for (size_t b = 0; b < s->buckets; b++) {
         if (isnan(low[b]) || isnan(s->bucket_x[b]))
             continue;
-        moments += n == 0 || x[n - 1] != s->bucket_x[b];
         /* The order of several looks is not known: the value nearer to the one before came first. */
         bool falls = n > 0 && fabs(bytes[n - 1] - high[b]) < fabs(bytes[n - 1] - low[b]);
         for (int k = 0; k < (high[b] == low[b] ? 1 : 2); k++) {
@@ -157,24 +150,9 @@ static int spread(struct tide_assessing *s, const double *low, const double *hig
             bytes[n++] = (k == 0) == falls ? high[b] : low[b];
         }
     }
-    *ret_moments = moments;
-    *ret_input = (struct tide_judge_input){
+    *ret_series = (struct tide_judge_input){
         .x = x, .bytes = bytes, .count = n, .x_is_steps = s->axis.is_steps, .phase_of = phase};
-    ret_input->items = ret_input->items_per_step = ret_input->limit_bytes = NAN;
-    return 0;
-}
-
-int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                          int64_t began_ns, int64_t ended_ns, struct tide_judge_input *ret_series)
-{
-    size_t moments;
-    double *low = take_nans(s), *high = take_nans(s);
-    if (!low || !high)
-        return tide_assessing_no_memory(s->err);
-    add_levels(s, levels, count, began_ns, ended_ns, low, high);
-    if (spread(s, low, high, ret_series, &moments))
-        return -1;
-    ret_series->phase_of = NULL;
+    ret_series->items = ret_series->items_per_step = ret_series->limit_bytes = NAN;
     return 0;
 }
 
@@ -258,31 +236,38 @@ static int keep_series(struct tide_assessing *s, const struct tide_judge_input *
     return 0;
 }
 
-/* Judges the series given by lowest and highest per bucket. Returns 1 if judged; 0 if it is too short; -1. */
-static int judge_series(struct tide_assessing *s, const double *low, const double *high,
-                        struct tide_judged *j)
+/* Returns how many places of the axis a series has. */
+static size_t places_of(const struct tide_judge_input *series)
+{
+    size_t places = 0;
+    for (size_t i = 0; i < series->count; i++)
+        places += i == 0 || series->x[i] != series->x[i - 1];
+    return places;
+}
+
+/* Judges levels. Returns 1 if judged; 0 if they are too few; -1. */
+static int judge_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged *j)
 {
     struct tide_judge_input input;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    size_t moments;
-    if (spread(s, low, high, &input, &moments))
-        return -1;
     size_t least =
         j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* the tree always gets an answer */
-    if (moments < least) {
-        tide_arena_rewind(s->scratch, mark);
-        return 0;
+    int bad = tide_assessing_series(s, levels, count, began_ns, ended_ns, as_read, &input);
+    bool enough = !bad && places_of(&input) >= least;
+    if (enough) {
+        input.phases = s->spans;
+        input.phase_count = s->span_count;
+        input.epochs = s->epochs;
+        input.epoch_count = s->epoch_count;
+        input.items = s->a->items;
+        input.items_per_step = s->a->items_per_step;
+        input.limit_bytes = j->limit_bytes;
+        bad = tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, &input, j);
     }
-    input.phases = s->spans;
-    input.phase_count = s->span_count;
-    input.epochs = s->epochs;
-    input.epoch_count = s->epoch_count;
-    input.items = s->a->items;
-    input.items_per_step = s->a->items_per_step;
-    input.limit_bytes = j->limit_bytes;
-    if (tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, &input, j))
-        return -1;
     tide_arena_rewind(s->scratch, mark);
+    if (bad || !enough)
+        return bad ? -1 : 0;
     allow_for_start(s, j);
     if (s->axis.given_back && j->verdict.kind == TIDE_LEAK) /* such as a final evaluation */
         tide_assessing_doubt(&j->verdict, j->verdict.x_last - j->verdict.start_x);
@@ -293,26 +278,6 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     if (isfinite(j->verdict.jump_x))
         tide_assessing_jump_mark(s, j);
     return 1;
-}
-
-/* The same for levels. */
-static int judge_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                        int64_t began_ns, int64_t ended_ns, bool as_read, struct tide_judged *j)
-{
-    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    double *low = take_nans(s), *high = take_nans(s);
-    int judged = -1;
-    if (!low || !high)
-        tide_assessing_no_memory(s->err);
-    else {
-        if (as_read)
-            put_levels(s, levels, count, low, high);
-        else
-            add_levels(s, levels, count, began_ns, ended_ns, low, high);
-        judged = judge_series(s, low, high, j);
-    }
-    tide_arena_rewind(s->scratch, mark);
-    return judged;
 }
 
 int tide_assessing_levels(struct tide_assessing *s, const struct tide_level *levels, size_t count,

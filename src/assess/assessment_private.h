@@ -78,9 +78,10 @@ double tide_assessing_own(const struct tide_assessing *s, size_t process,
 void tide_assessing_explain_sums(struct tide_assessing *s);
 
 /* Makes a series on the axis from levels, as the judge takes it: lowest and, where it differs, highest of
- * each bucket. It lives in the scratch arena. -1: no memory. */
+ * each bucket. It lives in the scratch arena. as_read: as in tide_assessing_levels(). -1: no memory. */
 int tide_assessing_series(struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                          int64_t began_ns, int64_t ended_ns, struct tide_judge_input *ret_series);
+                          int64_t began_ns, int64_t ended_ns, bool as_read,
+                          struct tide_judge_input *ret_series);
 
 /* Returns for how many more steps or seconds growth may be just the program's start; 0 or less: it is not. */
 double tide_assessing_left_of_start(const struct tide_assessing *s, const struct tide_judged *judged);

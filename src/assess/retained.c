@@ -140,8 +140,9 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
         count--;
     for (size_t i = 0; i < count; i++)
         levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
-    if (tide_assessing_series(s, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p), ret_live))
+    if (tide_assessing_series(s, levels, count, p->heap[0].t_ns, tide_assessing_end(s, p), false, ret_live))
         return -1;
+    ret_live->phase_of = NULL; /* what is held is not the spikes of a phase */
     if (ret_live->count && ret_live->x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x))
         ret_live->count = 0;
     return 0;
@@ -222,7 +223,6 @@ static void cut_before(struct tide_judge_input *series, double from_x)
         first++;
     series->x += first;
     series->bytes += first;
-    series->phase_of += series->phase_of ? first : 0;
     series->count -= first;
 }
 
@@ -439,7 +439,7 @@ int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *j)
     struct tide_level *levels = tensor_levels(s, j->process, &any);
     if (levels && any)
         known = tide_assessing_series(s, levels, s->h->tick_count, levels[0].t_ns, s->bucket_ns[s->buckets],
-                                      &input.live)
+                                      false, &input.live)
                     ? -1
                     : tide_retention_judge(&input, s->scratch, &retention, s->err);
     tide_arena_rewind(s->scratch, mark);
