@@ -4,6 +4,7 @@
 #include "assess/assessment_private.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "judge/thresholds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -154,6 +155,18 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
     return fmin(fmax(counted, 0), *ret_rss);
 }
 
+/* Returns how much of its memory became its own although it took no more: a forked worker copies what it
+ * writes, and in Python what it reads. The tree holds it twice from then on, but RSS does not show it. */
+static double no_longer_shared(const struct tide_history_process *p)
+{
+    const struct tide_history_smaps *first = p->smaps, *last = first + p->smaps_count - 1;
+    const struct tide_history_point *then = p->smaps_count ? tide_history_point_at(p, first->t_ns) : NULL;
+    if (!then)
+        return 0;
+    int64_t taken = tide_history_point_at(p, last->t_ns)->private_bytes - then->private_bytes;
+    return fmax((double)(last->uss_bytes - first->uss_bytes - (taken > 0 ? taken : 0)), 0);
+}
+
 /* True for the processes besides the worst that were there at one look towards the end (of the steps, if
  * there are any), not for every process that ever was. A program may take long to end, without its helpers,
  * on a busy machine. */
@@ -200,7 +213,7 @@ static int describe_others(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     const struct tide_judged *worst = &s->a->judged[0];
-    double rss = 0, counted = 0;
+    double rss = 0, counted = 0, unshared = 0;
     size_t others = 0, known = 0, alike, growing = 0;
     for (size_t i = 0; i < h->process_count; i++) {
         if (!is_other(s, &h->processes[i]))
@@ -210,6 +223,7 @@ static int describe_others(struct tide_assessing *s)
         known += once < mine;
         rss += mine;
         counted += once;
+        unshared += no_longer_shared(&h->processes[i]);
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
         return 0;
@@ -219,7 +233,7 @@ static int describe_others(struct tide_assessing *s)
             j->subject == TIDE_SUBJECT_PROCESS ? tide_history_process(h, j->process) : NULL;
         growing += p && is_other(s, p) && tide_verdict_grows(&j->verdict) && !j->passing;
     }
-    char who[160], role[64], how[48] = "steady";
+    char who[128], role[64], how[64] = "steady";
     const char *common = commonest_role(s, &alike);
     if (!common)
         return tide_assessing_no_memory(s->err);
@@ -234,6 +248,8 @@ static int describe_others(struct tide_assessing *s)
         snprintf(how, sizeof how, "grows too");
     else if (growing)
         snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
+    else if (unshared >= fmax(TIDE_LEVEL_RISE * rss, TIDE_STARTING_LEAST))
+        snprintf(how, sizeof how, "steady, but %s is no longer shared", TIDE_SIZE(unshared));
     snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, TIDE_SIZE(rss),
              known ? " but " : "", known ? TIDE_SIZE(counted) : "", known ? " counted once (PSS)" : "");
     return 0;

@@ -281,6 +281,32 @@ static void forked_workers_that_come_and_go_are_counted_without_their_parents_pa
     tide_assessment_free(a);
 }
 
+/* Four workers that copy half of their parent's 200 MiB in the run, and were read five times. */
+static void pages_that_workers_copy_are_said(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[4];
+    for (int i = 0; i < 4; i++)
+        worker[i] = add_process(&m, 101 + i, parent, "python", "worker");
+    for (int64_t step = 0; step < 200; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look_at_shared(&m, 5, 200 * MIB + step * 2 * MIB, GIB, GIB);
+        sample(&m, parent, 200 * MIB);
+        for (int i = 0; i < 4; i++) {
+            sample(&m, worker[i], 200 * MIB);
+            if (step % 50 == 10 || step == 199)
+                read_shared(&m, worker[i], 40 * MIB + step * MIB / 2, step * MIB / 2);
+        }
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_not_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_string_equal(a->others, "4 x worker steady, but 378 MiB is no longer shared, "
+                                   "816 MiB RSS but 558 MiB counted once (PSS)");
+    tide_assessment_free(a);
+}
+
 /* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
 static void workers_that_leak_together_come_before_the_tree(void **state)
 {
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
         cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
         cmocka_unit_test(forked_workers_that_come_and_go_are_counted_without_their_parents_pages),
+        cmocka_unit_test(pages_that_workers_copy_are_said),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
