@@ -90,7 +90,8 @@ enum name { INSIDE, BEFORE, FIRST, FIRST_OF_LINE };
 /* Not "tokens/step 2048", "time per step 3". */
 #define WORD(words) "(?<!\\w)(?<![^r]/)(?<!\\bper[\\W_])(?:" words ")" TO_NUMBER COUNT
 #define EPOCH       "(?<!\\w)epoch" TO_NUMBER
-#define METRIC      "loss|lr|acc|accuracy|ppl|perplexity|reward|return|grad|mse|rmse|error|it/s|tok/s"
+#define METRIC                                                                                               \
+    "(?<![a-z])(?:loss|lr|acc|accuracy|ppl|perplexity|reward|return|grad|mse|rmse|error|it/s|tok/s)(?![a-z])"
 
 /* How counts are printed. Of the last ones, the first that a line matches counts. Upper and lower case are
  * the same. Groups: the word in parentheses, the number, its total. */
@@ -101,6 +102,7 @@ static const struct way {
 } ways[] = {
     {BY_REGEX, INSIDE, NO_WORD "\\G(" NUMBER ")"}, /* where the caller's expression says */
     {BY_EPOCH, INSIDE, EPOCH "(" NUMBER ")(?:\\.\\d*)?+(?![%a-z])"},
+    {BY_METRIC, INSIDE, NO_WORD METRIC},
     {BY_GLOBAL, INSIDE, WORD("global[_ ]?step|num_updates")},
     {BY_BAR, FIRST, NO_WORD "(?:\xe2\x94\x81|\xe2\x95\xba) *" SHORT "/[ \\t]*" SHORT}, /* after Rich's bar */
     {BY_BARE_COUNT, FIRST, NO_WORD APART SHORT "it \\[" CLOCK},
@@ -117,14 +119,12 @@ static const struct way {
     {BY_IT, INSIDE, "(?:^|[][(){}|,;:>-])[ \\t]*it" TO_NUMBER COUNT}, /* not "ran it 12 times" */
     {BY_BRACKET, FIRST,
      NO_WORD "(?<![\\w.])(" NUMBER ")" OF "(" NUMBER ") [ \\t]*(?:batches|steps|iters|iterations)(?!\\w)"},
-    /* "[12/100] loss 0.3", "12/100 loss 0.3", "Train Epoch: 1 [640/60000 (1%)] Loss: 0.3" */
-    {BY_METRIC, FIRST_OF_LINE,
-     NO_WORD "(?:^|(?<=[ \\t\\[(|]))(" NUMBER ")" OF "(" NUMBER ")(?!/)" ENDS "(?=.*(?<![a-z])(?:" METRIC
-             ")(?![a-z]))"},
+    /* before a metric: "[12/100] loss 0.3", "12/100 loss 0.3", "Train Epoch: 1 [640/60000 (1%)] Loss: 0.3" */
+    {BY_METRIC, FIRST_OF_LINE, NO_WORD "(?:^|(?<=[ \\t\\[(|]))(" NUMBER ")" OF "(" NUMBER ")(?!/)" ENDS},
     {BY_BRACKET, INSIDE, "^" NO_WORD "\\[(" NUMBER ")\\]\\t.*:"}, /* "[12]<TAB>train-rmse:0.23" */
 };
 
-enum { ANY_NUMBER, AN_EPOCH, FIRST_WAY, WAYS = sizeof ways / sizeof *ways };
+enum { ANY_NUMBER, AN_EPOCH, A_METRIC, FIRST_WAY, WAYS = sizeof ways / sizeof *ways };
 
 struct tide_stepwords {
     bool has_regex;
@@ -151,11 +151,10 @@ struct sighting {
 
 enum { ALL, IN_PARENTHESES, NUMBER_FOUND, TOTAL_FOUND, GROUPS }; /* of a match */
 
-/* Looks for a way from there on. */
-static bool match(struct tide_stepwords *words, int way, const char *line, size_t from)
+/* Looks for a way from there on, in that much of a line. */
+static bool match(struct tide_stepwords *words, int way, const char *line, size_t len, size_t from)
 {
-    words->groups =
-        pcre2_match(words->code[way], (PCRE2_SPTR)line, strlen(line), from, 0, words->match, NULL);
+    words->groups = pcre2_match(words->code[way], (PCRE2_SPTR)line, len, from, 0, words->match, NULL);
     return words->groups > 0;
 }
 
@@ -232,13 +231,24 @@ static void label_before(const char *line, const char *p, char label[LABEL])
     label_of(p, end, label);
 }
 
+/* Returns where the last name of a metric begins; 0: nothing is before one. */
+static size_t last_metric(struct tide_stepwords *words, const char *line, size_t len)
+{
+    size_t last = 0;
+    for (size_t at = 0; match(words, A_METRIC, line, len, at); at = last + 1)
+        last = (size_t)(found(words, line, ALL).text - line);
+    return last;
+}
+
 enum verdict { NOT_HERE, COUNTED, SIDE_WORK };
 
 /* Looks for a count that is printed that way, past those that count something else. */
 static enum verdict look_for(struct tide_stepwords *words, int which, const char *line, struct sighting *ret)
 {
+    enum { TRIES = 32 }; /* no line of a log has as many counts */
     const struct way *way = &ways[which];
-    for (size_t at = 0; match(words, which, line, at); at++) {
+    size_t len = way->pattern == BY_METRIC ? last_metric(words, line, strlen(line)) : strlen(line);
+    for (size_t at = 0, tried = 0; tried < TRIES && match(words, which, line, len, at); at++, tried++) {
         struct found all = found(words, line, ALL), inner = found(words, line, IN_PARENTHESES),
                      number = found(words, line, NUMBER_FOUND), total = found(words, line, TOTAL_FOUND);
         struct sighting seen = {.rank = way->pattern == BY_GLOBAL ? 1 : 2,
@@ -467,7 +477,7 @@ static void look_at_line(struct tide_stepwords *words, const char *line, int64_t
     if (words->has_regex) {
         regmatch_t group[2];
         if (regexec(&words->regex, line, 2, group, 0) == 0 && group[1].rm_so >= 0 &&
-            match(words, ANY_NUMBER, line, (size_t)group[1].rm_so) &&
+            match(words, ANY_NUMBER, line, strlen(line), (size_t)group[1].rm_so) &&
             (seen.number = number_in(found(words, line, NUMBER_FOUND))) >= 0)
             sight(words, &seen, t_ns);
         return;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -539,6 +540,23 @@ static void only_the_beginning_of_a_long_line_is_looked_at(void **state)
     finish(run);
 }
 
+/* Searching the rest of a line for every count in it took 70 ms a line; these take 2 ms in all. */
+static void lines_full_of_counts_take_no_time(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"1/2 ", "1 / 2 / 3 ", "9999/1 loss ", "epoch 1][", "(step "};
+    struct run *run = begin(NULL);
+    clock_t began = clock();
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        for (int lines = 0; lines < 40; lines++) {
+            for (size_t len = 0; len < TIDE_STEPWORDS_LINE; len += strlen(words[w]))
+                tide_stepwords_feed(run->words, 0, words[w], strlen(words[w]), lines);
+            tide_stepwords_feed(run->words, 0, "\n", 1, lines);
+        }
+    assert_true(clock() - began < 2 * CLOCKS_PER_SEC);
+    finish(run);
+}
+
 static void a_fast_program_is_thinned_and_keeps_its_first_and_last_step(void **state)
 {
     (void)state;
@@ -604,6 +622,7 @@ int main(void)
         cmocka_unit_test(a_line_may_arrive_byte_by_byte_and_on_two_streams),
         cmocka_unit_test(a_gap_drops_the_line_in_progress),
         cmocka_unit_test(only_the_beginning_of_a_long_line_is_looked_at),
+        cmocka_unit_test(lines_full_of_counts_take_no_time),
         cmocka_unit_test(a_fast_program_is_thinned_and_keeps_its_first_and_last_step),
         cmocka_unit_test(the_callers_expression_replaces_the_patterns),
         cmocka_unit_test(a_bad_expression_is_refused_with_its_reason),
