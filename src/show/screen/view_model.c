@@ -15,8 +15,8 @@ enum {
 
 void tide_model_init(struct tide_model *model)
 {
-    *model = (struct tide_model){
-        .following = true, .by_steps = true, .speed = 0, .page_rows = 1, .peak_bytes = TIDE_UNKNOWN};
+    *model =
+        (struct tide_model){.following = true, .by_steps = true, .page_rows = 1, .peak_bytes = TIDE_UNKNOWN};
     tide_map_init(&model->toggled, FOLDS_MAX);
     tide_map_init(&model->judged, FOLDS_MAX);
     tide_arena_init(&model->marks_arena, MARKS_BYTES);

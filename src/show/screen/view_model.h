@@ -34,6 +34,7 @@ struct tide_row {
     int64_t process; /* id; of a role: its first member */
     int depth;
     size_t first, members, alive; /* members are model->members[first ..] */
+    size_t group;                 /* when sorted: the place of its role, or its own, among these */
     bool foldable, folded;
     int64_t rss, peak, pss, uss, threads, gpu;
     const struct tide_judged *judged; /* NULL: not judged */
@@ -100,7 +101,7 @@ struct tide_model {
     struct tide_map judged;        /* from rows to verdicts */
     struct tide_map toggled;       /* keys of rows that the user folded or unfolded */
     struct tide_row_moment *moments;
-    size_t moment_capacity;
+    size_t moment_capacity, member_capacity;
     int64_t *sums; /* of a role: private bytes, then RSS, one of each per tick */
     size_t sum_capacity;
     int64_t peak_bytes; /* of the tree, over the first peak_ticks ticks */

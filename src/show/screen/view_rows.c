@@ -102,20 +102,12 @@ static void add_gpu(struct tide_model *model)
 
 static int fill_moments(struct tide_model *model)
 {
-    size_t count = model->history->process_count;
-    if (count > model->moment_capacity) {
-        struct tide_row_moment *moments = realloc(model->moments, count * 2 * sizeof *moments);
-        if (moments)
-            model->moments = moments;
-        int64_t *members = realloc(model->members, count * 2 * sizeof *members);
-        if (members)
-            model->members = members;
-        if (!moments || !members)
-            return -1;
-        for (size_t i = model->moment_capacity; i < count * 2; i++)
-            model->moments[i] = (struct tide_row_moment){.peak = TIDE_UNKNOWN};
-        model->moment_capacity = count * 2;
-    }
+    size_t count = model->history->process_count, known = model->moment_capacity;
+    if (TIDE_GROW(model->moments, model->moment_capacity, count, ROWS_MOST) ||
+        TIDE_GROW(model->members, model->member_capacity, count, ROWS_MOST))
+        return -1;
+    for (; known < model->moment_capacity; known++)
+        model->moments[known] = (struct tide_row_moment){.peak = TIDE_UNKNOWN};
     for (size_t i = 0; i < count; i++)
         find_moment(&model->moments[i], &model->history->processes[i], model->cursor_ns);
     add_gpu(model);
@@ -227,16 +219,6 @@ static const struct tide_judged *judged_of(const struct tide_model *model, const
     return tide_map_get(&model->judged, key, &at) ? &model->assessment->judged[at] : NULL;
 }
 
-static struct tide_row *new_row(struct tide_model *model)
-{
-    if (TIDE_GROW(model->rows, model->row_capacity, model->row_count + 1, ROWS_MOST))
-        return NULL;
-    struct tide_row *row = &model->rows[model->row_count++];
-    *row = (struct tide_row){0};
-    row->rss = row->peak = row->pss = row->uss = row->threads = row->gpu = TIDE_UNKNOWN;
-    return row;
-}
-
 static bool toggled(const struct tide_model *model, uint64_t key)
 {
     uint64_t value;
@@ -265,17 +247,16 @@ static void sum_members(struct tide_model *model, struct tide_row *row)
         row->pss = row->uss = TIDE_UNKNOWN;
 }
 
+/* The tree's row has all members and no process. */
 static struct tide_row *add_row(struct tide_model *model, enum tide_row_kind kind, size_t first,
                                 size_t members, int depth)
 {
-    struct tide_row *row = new_row(model);
-    if (!row)
+    if (TIDE_GROW(model->rows, model->row_capacity, model->row_count + 1, ROWS_MOST))
         return NULL;
-    row->kind = kind;
-    row->depth = depth;
-    row->first = first;
-    row->members = members;
-    row->process = model->members[first];
+    struct tide_row *row = &model->rows[model->row_count++];
+    *row = (struct tide_row){.kind = kind, .depth = depth, .first = first, .members = members};
+    row->rss = row->peak = row->pss = row->uss = row->threads = row->gpu = TIDE_UNKNOWN;
+    row->process = kind == TIDE_ROW_TREE ? 0 : model->members[first];
     row->key = kind == TIDE_ROW_ROLE ? role_key(model, row->process) : (uint64_t)row->process;
     if (kind == TIDE_ROW_ROLE) {
         row->foldable = true;
@@ -300,13 +281,10 @@ static void find_tree_peak(struct tide_model *model)
 static int add_tree(struct tide_model *model, size_t count)
 {
     const struct tide_history *history = model->history;
-    struct tide_row *row = new_row(model);
+    struct tide_row *row = add_row(model, TIDE_ROW_TREE, 0, count, 0);
     if (!row)
         return -1;
-    row->kind = TIDE_ROW_TREE;
-    row->members = count;
-    sum_members(model, row);
-    row->pss = row->uss = row->peak = TIDE_UNKNOWN;
+    row->pss = row->uss = TIDE_UNKNOWN;
     size_t seen = TIDE_UNTIL(history->ticks, history->tick_count, model->cursor_ns);
     if (seen) {
         const struct tide_tick *tick = &history->ticks[seen - 1];
@@ -314,7 +292,6 @@ static int add_tree(struct tide_model *model, size_t count)
         row->pss = tick->pss_known_bytes > 0 ? tick->counted_bytes : TIDE_UNKNOWN;
     }
     row->peak = model->peak_bytes;
-    row->judged = judged_of(model, row);
     return 0;
 }
 
@@ -388,11 +365,16 @@ double tide_row_growth(const struct tide_row *row)
     return row->judged->verdict.slope;
 }
 
+/* Members of an unfolded role stay below it. */
 static int compare_rows(const void *left, const void *right, void *context)
 {
     const struct tide_model *model = context;
     const struct tide_row *a = left, *b = right;
     double ga = tide_row_growth(a), gb = tide_row_growth(b);
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->depth != b->depth)
+        return a->depth - b->depth;
     if (model->sort == TIDE_SORT_GROWTH && ga != gb)
         return ga > gb ? -1 : 1;
     if (a->rss != b->rss)
@@ -416,27 +398,19 @@ static int build_flat(struct tide_model *model, size_t count)
             return -1;
     }
     sort_rows(model, first);
-    size_t groups = model->row_count - first;
-    struct tide_row *sorted = malloc((groups + 1) * sizeof *sorted);
-    if (!sorted)
-        return -1;
-    if (groups)
-        memcpy(sorted, model->rows + first, groups * sizeof *sorted);
-    model->row_count = first;
-    int bad = 0;
-    for (size_t g = 0; g < groups && !bad; g++) {
-        struct tide_row *row = new_row(model);
-        bad = row ? 0 : -1;
-        if (!row)
-            break;
-        *row = sorted[g];
-        size_t below = model->row_count;
-        for (size_t i = 0; sorted[g].foldable && !sorted[g].folded && i < sorted[g].members && !bad; i++)
-            bad = add_row(model, TIDE_ROW_PROCESS, sorted[g].first + i, 1, 1) ? 0 : -1;
-        sort_rows(model, below);
+    size_t groups = model->row_count;
+    for (size_t g = first; g < groups; g++) {
+        struct tide_row group = model->rows[g];
+        model->rows[g].group = g;
+        for (size_t i = 0; group.foldable && !group.folded && i < group.members; i++) {
+            struct tide_row *row = add_row(model, TIDE_ROW_PROCESS, group.first + i, 1, 1);
+            if (!row)
+                return -1;
+            row->group = g;
+        }
     }
-    free(sorted);
-    return bad;
+    sort_rows(model, first);
+    return 0;
 }
 
 int tide_rows_build(struct tide_model *model)
