@@ -368,7 +368,7 @@ def test_the_page_of_a_recording_has_the_plan_beside_it(tidemark, tmp_path):
     got = tidemark("report", "--plan", tmp_path / "plan.json", "-o", tmp_path / "run.html", path)
     assert got.code == 0, got.err
     page = (tmp_path / "run.html").read_text()
-    assert "Planned and seen" in page and '<th scope="row">backward<td>' in page and "head and loss" in page
+    assert "Planned and seen" in page and 'data-label="Peak of">backward<td' in page and "head and loss" in page
     without = tidemark("report", "-o", "-", path)
     assert without.code == 0 and "Planned and seen" not in without.out
     (tmp_path / "plan.json").write_text('{"schema": "tidemark.verdict/1"}')

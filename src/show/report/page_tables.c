@@ -136,28 +136,20 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
         fputs("</ul>\n", out);
 }
 
-static void put_size_cell(FILE *out, int64_t bytes)
-{
-    fprintf(out, "<td>%s", TIDE_SIZE((double)bytes));
-}
-
-static void put_owners(const struct tide_forecast *plan, FILE *out)
-{
-    fputs(
-        "<table><thead><tr><th scope=\"col\">Planned owner at the peak<th scope=\"col\">Bytes</thead><tbody>\n",
-        out);
-    for (int part = 0; part < TIDE_PARTS; part++)
-        if (plan->owned[part]) {
-            fprintf(out, "<tr><th scope=\"row\">%s", tide_part_name((enum tide_part)part));
-            put_size_cell(out, plan->owned[part]);
-            fputc('\n', out);
-        }
-    fputs("</tbody></table>\n", out);
-}
-
 void tide_report_put_plan(struct tide_report_page *page)
 {
+    static const struct tide_column peaks[] = {
+        {"name", "PEAK OF", -1, TIDE_CELL_TEXT}, {"planned", "PLANNED", 1, TIDE_CELL_BYTES},
+        {"seen", "SEEN", 1, TIDE_CELL_BYTES},    {"unexplained", "UNEXPLAINED", 1, TIDE_CELL_BYTES},
+        {NULL, NULL, 0, TIDE_CELL_TEXT},
+    };
+    static const struct tide_column owners[] = {
+        {"owner", "PLANNED OWNER AT THE PEAK", -1, TIDE_CELL_TEXT},
+        {"bytes", "BYTES", 1, TIDE_CELL_BYTES},
+        {NULL, NULL, 0, TIDE_CELL_TEXT},
+    };
     const struct tide_forecast *plan = page->report->plan;
+    struct tide_table table = {.form = TIDE_TABLE_HTML, .out = page->out};
     struct tide_against seen;
     if (!plan)
         return;
@@ -165,25 +157,21 @@ void tide_report_put_plan(struct tide_report_page *page)
         page->torn = true;
         return;
     }
-    fprintf(
-        page->out,
-        "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n<table><thead><tr><th scope=\"col\">Peak of<th "
-        "scope=\"col\">Planned<th scope=\"col\">Seen<th scope=\"col\">Unexplained</thead><tbody>\n",
-        seen.what);
+    fprintf(page->out, "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n", seen.what);
+    tide_table_begin(&table, "peaks", NULL, peaks);
     for (int i = 0; i < seen.count; i++) {
         const struct tide_against_row *row = &seen.rows[i];
-        tide_html_text(page->out, "<tr><th scope=\"row\">", row->name, 0, "");
-        put_size_cell(page->out, row->planned);
-        if (row->seen < 0)
-            fputs("<td>unknown<td>unknown", page->out);
-        else {
-            put_size_cell(page->out, row->seen);
-            put_size_cell(page->out, row->seen - row->planned);
-        }
-        fputc('\n', page->out);
+        int64_t unexplained = row->seen < 0 ? TIDE_UNKNOWN : row->seen - row->planned;
+        tide_table_row(&table,
+                       (union tide_cell[]){{.text = row->name}, {row->planned}, {row->seen}, {unexplained}});
     }
-    fputs("</tbody></table>\n", page->out);
-    put_owners(plan, page->out);
+    tide_table_end(&table);
+    tide_table_begin(&table, "owners", NULL, owners);
+    for (int part = 0; part < TIDE_PARTS; part++)
+        if (plan->owned[part])
+            tide_table_row(&table, (union tide_cell[]){{.text = tide_part_name((enum tide_part)part)},
+                                                       {plan->owned[part]}});
+    tide_table_end(&table);
     fputs("</section>\n", page->out);
 }
 
