@@ -231,9 +231,10 @@ def test_live_bytes_of_a_chosen_moment_growth_and_difference(open_page, plain):
     assert page.js("document.querySelectorAll('.icicle .shrank').length") > 0
     # A click goes into a box, Escape comes back.
     page.js("[...document.querySelectorAll('.icicle .box')].find(b => b.textContent.startsWith('train.py:88')).click()")
-    assert "train.py:88 train_step" in page.text(".crumbs")
+    assert page.text("#view .readout").startswith("train.py:88 train_step")
+    assert page.js("document.querySelectorAll('.icicle .above').length") > 0
     page.key("Escape")
-    page.until("document.querySelector('.crumbs').hidden")
+    page.until("!document.querySelector('.icicle .above')")
     assert page.complaints() == []
 
 

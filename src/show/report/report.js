@@ -456,7 +456,6 @@ function makeView(holder, all, timeline) {
   }
   const controls = { at: slider("at", "Moment"), from: slider("from", "From"), to: slider("to", "To") };
   const summary = holder.appendChild(make("p", "said"));
-  const crumbs = holder.appendChild(make("div", "crumbs"));
   const icicle = holder.appendChild(make("div", "icicle"));
   const readout = holder.appendChild(make("p", "readout"));
   const keys = holder.appendChild(make("ul", "keys"));
@@ -560,13 +559,6 @@ function makeView(holder, all, timeline) {
     const home = list[path.length - 1];
     if (home) home.tabIndex = 0;
     if (home && keepFocus) home.focus({ preventScroll: true });
-    crumbs.replaceChildren();
-    path.slice(0, -1).forEach(n => {
-      button(crumbs, n.data.text, () => zoomTo(n));
-      crumbs.append(" \u203a ");
-    });
-    crumbs.append(path.length > 1 ? centre.data.text : "");
-    crumbs.hidden = path.length === 1;
     tell(centre);
   }
 
