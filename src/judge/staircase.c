@@ -13,7 +13,8 @@ struct stairs {
     double usual; /* standard deviation of the difference of neighbours on one tread */
     double tall;  /* least height of a stair */
     double first_x, last_x;
-    double sum, sum_after_first, sum_of_squares, down, tallest;
+    double first_y, last_y; /* of the floor after the first and after the last */
+    double sum, sum_of_squares, down, tallest;
     double sum_of_gaps_squared; /* between one stair and the next */
     size_t count;
     size_t at_epochs, at_phases; /* how many came with one */
@@ -48,19 +49,19 @@ static bool comes_with_phase(const struct tide_judging *j, double from, double t
 
 static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, double step)
 {
-    const double *x = j->x + j->start;
+    const double *x = j->x + j->start, *y = j->y + j->start;
     double before = i > 0 ? x[i - 1] : x[i], after = i + 2 < tide_judging_points(j) ? x[i + 2] : x[i + 1];
     s->count++;
     s->sum += step;
     s->sum_of_squares += step * step;
     s->tallest = fmax(s->tallest, step);
-    if (s->count == 1)
+    if (s->count == 1) {
         s->first_x = x[i + 1];
-    else {
-        s->sum_after_first += step;
+        s->first_y = y[i + 1];
+    } else
         s->sum_of_gaps_squared += (x[i + 1] - s->last_x) * (x[i + 1] - s->last_x);
-    }
     s->last_x = x[i + 1];
+    s->last_y = y[i + 1];
     s->at_epochs += comes_with(j->input->epochs, j->input->epoch_count, before, after);
     s->at_phases += comes_with_phase(j, before, after);
 }
@@ -171,9 +172,9 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
         tide_judging_say_undecided(j, line->tail, line->tail_error);
         return true;
     }
-    /* From the first stair to the last, the growth is all stairs but the first. What is unsure: the places of
-     * both (a window), the levels (noise), and what the stairs differ by. */
-    double rate = s.sum_after_first / spread;
+    /* The growth from the first stair to the last. What is unsure: the places of both (a window), the levels
+     * (noise), and what the stairs differ by. */
+    double rate = (s.last_y - s.first_y) / spread;
     double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + off / spread;
     struct tide_verdict *v = j->v;
     v->kind = TIDE_LEAK;

@@ -255,6 +255,20 @@ static void the_end_of_an_early_rise_is_no_jump(void **state)
     }
 }
 
+/* Each validation keeps its predictions, and takes a little more while it lasts. */
+static void stairs_that_settle_grow_by_what_stays(void **state)
+{
+    (void)state;
+    dice = 1;
+    fill(1600, 4e8, 0, 2e4);
+    for (size_t i = 0; i < 1600; i++)
+        ys[i] += 6.4e6 * (double)(i / 80) + (i >= 80 ? 1.6e6 * fmax(1 - (double)(i % 80) / 60, 0) : 0);
+    struct tide_verdict v = judge(input_of(1600));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
+    assert_true(fabs(v.slope / 8e4 - 1) < 0.03);
+}
+
 int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
@@ -272,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_jump_that_was_taken_back_once_began_where_it_was_first_up),
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
         cmocka_unit_test(the_end_of_an_early_rise_is_no_jump),
+        cmocka_unit_test(stairs_that_settle_grow_by_what_stays),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
