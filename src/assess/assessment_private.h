@@ -102,6 +102,10 @@ void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *process,
                           struct tide_judged *judged);
 
+/* Returns who held most of a process's tensors on the host, and more than at an earlier census; NULL: nobody.
+ * Borrowed from the history, unescaped. (holders.c) */
+const char *tide_holder_of_more(const struct tide_history *history, int64_t process);
+
 /* Fills `jump_mark` and moves the jump to that mark. (jump_mark.c) */
 void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
 

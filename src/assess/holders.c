@@ -6,6 +6,7 @@
  * a good part of what the sites of its process grew by, in the same memory; the last census may have been
  * made when a third of the run was over.
  */
+#include "assess/assessment_private.h"
 #include "assess/blame_private.h"
 #include "assess/stacks.h"
 #include "base/map.h"
@@ -23,6 +24,21 @@ static const char *holder_in(const struct tide_history *h, const struct tide_his
         return NULL;
     const char *name = h->names[m->name];
     return strncmp(name, prefix, strlen(prefix)) ? NULL : name + strlen(prefix);
+}
+
+const char *tide_holder_of_more(const struct tide_history *h, int64_t process)
+{
+    const struct tide_history_mark *most = NULL;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->process == process && holder_in(h, m, false) && (!most || m->number > most->number))
+            most = m;
+    }
+    for (size_t i = 0; most && &h->marks[i] < most; i++)
+        if (h->marks[i].process == process && h->marks[i].kind == most->kind &&
+            h->marks[i].name == most->name)
+            return holder_in(h, most, false);
+    return NULL;
 }
 
 static double growth_around(const struct tide_blame *b, const struct tide_culprit *c, bool on_device)

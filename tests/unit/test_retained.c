@@ -109,6 +109,28 @@ static void an_allocator_keeps_what_was_given_back_to_it(void **state)
     tide_assessment_free(a);
 }
 
+/* A list of losses holds a little more at each step, in the middle of what each step frees. */
+static void what_is_held_more_and_more_is_named_beside_what_is_kept(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, 100 * MIB + i * 100 * 1024);
+        sample(&m, id, 100 * MIB + i * 100 * 1024);
+        hold_in_all(&m, id, 100 * MIB + i * 1024, i * 90 * 1024);
+        if (i % 100 == 50)
+            mark(&m, id, TIDE_MARK_GAUGE, i * 1024,
+                 "held by list `losses`, train.py:8; keep `.item()` of it");
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_RETENTION);
+    assert_non_null(strstr(text, "  held by list `losses`, train.py:8; keep `.item()` of it"));
+    tide_assessment_free(a);
+}
+
 /* Stacks of threads that nobody joins, for one. */
 static void what_was_never_asked_for_is_kept_by_no_allocator(void **state)
 {
@@ -279,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_a_line_of_the_program_made_fills),
         cmocka_unit_test(a_buffer_that_was_filled_is_not_looked_for_elsewhere),
         cmocka_unit_test(a_heap_that_a_runtime_made_for_itself_leaks),
+        cmocka_unit_test(what_is_held_more_and_more_is_named_beside_what_is_kept),
         cmocka_unit_test(an_allocator_keeps_what_was_given_back_to_it),
         cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
         cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),
