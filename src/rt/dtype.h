@@ -57,6 +57,14 @@ static inline size_t tide_aligned(size_t bytes)
     return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
 }
 
+/* Takes the next bytes of some memory, aligned. memory NULL: only counts. */
+static inline void *tide_part(char *memory, size_t *at, size_t bytes)
+{
+    void *part = memory ? memory + *at : NULL;
+    *at += tide_aligned(bytes);
+    return part;
+}
+
 typedef uint16_t tide_bf16;
 
 static inline float tide_from_bf16(tide_bf16 half)

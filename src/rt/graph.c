@@ -53,12 +53,26 @@ int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err)
     return -1;
 }
 
+int tide_graph_parts(const struct tide_graph *graph, const struct tide_tensor *t,
+                     struct tide_state_part ret_parts[TIDE_STATE_PARTS])
+{
+    return tide_optimizer_parts(graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
+                                tide_tensor_columns(t), ret_parts);
+}
+
+size_t tide_graph_state(const struct tide_graph *graph, const struct tide_tensor *t, int part)
+{
+    size_t at = t->state[part];
+    for (int i = 0; i < part; i++)
+        at += graph->state[i];
+    return at;
+}
+
 /* Sets the offsets of the gradient and the optimizer state of a parameter. */
 static void place_training(struct tide_graph *graph, struct tide_tensor *t)
 {
     struct tide_state_part parts[TIDE_STATE_PARTS];
-    int64_t columns = tide_tensor_columns(t), rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
-    int count = tide_optimizer_parts(graph->optimizer, rows, columns, parts);
+    int count = tide_graph_parts(graph, t, parts);
     t->gradient = graph->bytes[TIDE_GRADIENTS];
     graph->bytes[TIDE_GRADIENTS] += tide_aligned(t->bytes);
     for (int i = 0; i < count; i++) {

@@ -167,6 +167,12 @@ int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays
  * updates them (op.h), and they are saved with the model. */
 int tide_graph_measured(struct tide_graph *graph, const char *name, int64_t count);
 
+/* Fills in the parts of a trained parameter's optimizer state and returns how many there are; and returns
+ * where in its section one of them is. */
+int tide_graph_parts(const struct tide_graph *graph, const struct tide_tensor *tensor,
+                     struct tide_state_part ret_parts[TIDE_STATE_PARTS]);
+size_t tide_graph_state(const struct tide_graph *graph, const struct tide_tensor *tensor, int part);
+
 /* Marks a tensor that the caller reads after its program has run. Losses need no mark. Returns the tensor. */
 int tide_graph_result(struct tide_graph *graph, int tensor);
 

@@ -61,14 +61,9 @@ size_t tide_machine_state(const struct tide_machine *m, int tensor, int part)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     struct tide_state_part parts[TIDE_STATE_PARTS];
-    int count = tide_optimizer_parts(m->graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
-                                     tide_tensor_columns(t), parts);
-    size_t plane = tide_plan_start(&m->plan, TIDE_OPTIMIZER);
-    if (!tide_tensor_trains(t) || part >= count)
+    if (!tide_tensor_trains(t) || part >= tide_graph_parts(m->graph, t, parts))
         return TIDE_NOWHERE;
-    for (int i = 0; i < part; i++)
-        plane += m->graph->state[i];
-    return plane + t->state[part];
+    return tide_plan_start(&m->plan, TIDE_OPTIMIZER) + tide_graph_state(m->graph, t, part);
 }
 
 /* ---- data */

@@ -427,9 +427,7 @@ static bool to_state(const struct tide_graph *graph, const struct tide_tensor *t
                      struct tide_safetensor_source *source, const char **ret_suffix)
 {
     struct tide_state_part parts[TIDE_STATE_PARTS];
-    int64_t rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
-    if (part >= tide_optimizer_parts(graph->optimizer, rows, tide_tensor_columns(t), parts) ||
-        !parts[part].name)
+    if (part >= tide_graph_parts(graph, t, parts) || !parts[part].name)
         return false;
     *ret_suffix = parts[part].name;
     source->dtype = parts[part].dtype;

@@ -15,29 +15,26 @@ static const char REFERENCE[] = "reference.safetensors";
 
 /* ---- memory besides the arena */
 
-/* Offsets of what a step needs. */
-struct parts {
-    size_t asked, prompt_tokens, made, tokens, logs, rewards, advantages, texts, group_rewards, text, all;
-};
-
-static struct parts parts_of(const struct tide_grpo *g)
+/* Places what a step needs in `room`; NULL: only returns its size. *ret_texts: where what rewards need
+ * begins. */
+static size_t place(struct tide_grpo *g, char *room, size_t *ret_texts)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
     size_t prompts = (size_t)s->prompts, group = (size_t)s->group, new_tokens = (size_t)s->new_tokens;
-    size_t sequences = prompts * group, length = (size_t)g->task.sequence + 1;
+    size_t sequences = prompts * group, length = (size_t)g->task.sequence + 1, at = 0;
     size_t logs = (g->rule.epochs > 1 ? 1 : 0) + (g->rule.beta > 0 ? 1 : 0);
-    struct parts p = {0};
-    p.prompt_tokens = p.asked + tide_aligned(prompts * sizeof *g->asked);
-    p.made = p.prompt_tokens + tide_aligned(prompts * (size_t)g->prompt_most * sizeof *g->prompt_tokens);
-    p.tokens = p.made + tide_aligned(sequences * sizeof *g->made);
-    p.logs = p.tokens + tide_aligned(sequences * length * sizeof *g->tokens);
-    p.rewards = p.logs + tide_aligned(logs * sequences * new_tokens * sizeof *g->logs);
-    p.advantages = p.rewards + tide_aligned(sequences * sizeof *g->rewards);
-    p.texts = p.advantages + tide_aligned(sequences * sizeof *g->advantages);
-    p.group_rewards = p.texts + tide_aligned(group * sizeof *g->texts);
-    p.text = p.group_rewards + tide_aligned(group * sizeof *g->group_rewards);
-    p.all = p.text + tide_aligned(group * new_tokens * g->longest + 1);
-    return p;
+    g->asked = tide_part(room, &at, prompts * sizeof *g->asked);
+    g->prompt_tokens = tide_part(room, &at, prompts * (size_t)g->prompt_most * sizeof *g->prompt_tokens);
+    g->made = tide_part(room, &at, sequences * sizeof *g->made);
+    g->tokens = tide_part(room, &at, sequences * length * sizeof *g->tokens);
+    g->logs = tide_part(room, &at, logs * sequences * new_tokens * sizeof *g->logs);
+    g->rewards = tide_part(room, &at, sequences * sizeof *g->rewards);
+    g->advantages = tide_part(room, &at, sequences * sizeof *g->advantages);
+    *ret_texts = at;
+    g->texts = tide_part(room, &at, group * sizeof *g->texts);
+    g->group_rewards = tide_part(room, &at, group * sizeof *g->group_rewards);
+    g->text = tide_part(room, &at, group * new_tokens * g->longest + 1);
+    return at;
 }
 
 static size_t longest_text(const struct tide_grpo *g)
@@ -59,11 +56,11 @@ static void size_memory(struct tide_grpo *g)
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
     g->sequences = s->prompts * s->group;
     g->longest = g->longest ? g->longest : longest_text(g);
-    struct parts p = parts_of(g);
+    size_t texts, all = place(g, NULL, &texts);
     size_t rollout = tide_rollout_bytes(g->task.batch, g->sequences, s->new_tokens);
     size_t rewarder = g->options.reward ? tide_rewarder_bytes(s->group) : 0;
-    g->memory[ROLLOUT] = (struct tide_task_memory){"rollout", rollout + p.texts};
-    g->memory[REWARDS] = (struct tide_task_memory){"rewards", rewarder + p.all - p.texts};
+    g->memory[ROLLOUT] = (struct tide_task_memory){"rollout", rollout + texts};
+    g->memory[REWARDS] = (struct tide_task_memory){"rewards", rewarder + all - texts};
     g->memory[PROMPTS] = (struct tide_task_memory){"prompts", tide_prompts_bytes(g->prompts)};
     if (tokenizer)
         g->memory[TOKENIZER] = (struct tide_task_memory){"tokenizer", tide_tokenizer_bytes(tokenizer)};
@@ -119,21 +116,12 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
 /* Allocates what steps need besides the arena and the rollout, and touches its pages. */
 static int take_room(struct tide_grpo *g, struct tide_err *err)
 {
-    struct parts p = parts_of(g);
-    char *room = g->room = malloc(p.all);
-    if (!room)
+    size_t texts, all = place(g, NULL, &texts);
+    g->room = malloc(all);
+    if (!g->room)
         return tide_err_set(err, "out of memory for a step's sequences");
-    memset(room, 0, p.all);
-    g->asked = (void *)(room + p.asked);
-    g->prompt_tokens = (void *)(room + p.prompt_tokens);
-    g->made = (void *)(room + p.made);
-    g->tokens = (void *)(room + p.tokens);
-    g->logs = (void *)(room + p.logs);
-    g->rewards = (void *)(room + p.rewards);
-    g->advantages = (void *)(room + p.advantages);
-    g->group_rewards = (void *)(room + p.group_rewards);
-    g->texts = (void *)(room + p.texts);
-    g->text = room + p.text;
+    memset(g->room, 0, all);
+    place(g, g->room, &texts);
     return 0;
 }
 
@@ -342,8 +330,8 @@ static int refer(struct tide_grpo *g, struct tide_machine *machine, struct tide_
             tide_streamed_failed(g->streamed, err);
             return tide_err_wrap(err, "the reference of the KL term");
         }
-        tide_policy_take_reference(
-            some, count, tide_machine_result(machine, g->policy.reference, g->policy.reference_log));
+        tide_policy_take(some, count,
+                         tide_machine_result(machine, g->policy.reference, g->policy.reference_log), true);
     }
     return 0;
 }
@@ -364,7 +352,7 @@ static int update(struct tide_grpo *g, struct tide_machine *machine, struct tide
         const float *logs = tide_machine_result(machine, g->policy.gpt.train, g->policy.log_probabilities);
         tide_policy_count(&batch, logs, sums);
         if (epoch == 0 && g->rule.epochs > 1)
-            tide_policy_take_old(some, count, logs);
+            tide_policy_take(some, count, logs, false);
     }
     ret_step->loss = loss / (double)g->task.passes;
     ret_step->norm = tide_machine_update(machine, rule);

@@ -60,31 +60,13 @@ static void fill_rows(void *context, int64_t first, int64_t last)
         fill_row(f, f->first + i);
 }
 
-/* Fills as many rows at a time as the window holds. */
-static int fill(const struct tide_tensor *t, struct tide_machine *machine, struct filling *f,
-                struct tide_err *err)
-{
-    size_t row = tide_row_bytes(t->dtype, f->columns);
-    int64_t rows = tide_tensor_count(t) / f->columns, most = 1 + (int64_t)(WINDOW / row), count;
-    size_t place = tide_machine_place(machine, f->tensor);
-    f->window = malloc((size_t)(most < rows ? most : rows) * row);
-    if (!f->window)
-        return tide_err_set(err, "out of memory");
-    for (f->first = 0; f->first < rows; f->first += count) {
-        count = rows - f->first < most ? rows - f->first : most;
-        tide_parallel(count, 1 + (1 << 14) / f->columns, fill_rows, f);
-        tide_machine_write(machine, place + (size_t)f->first * row, f->window, (size_t)count * row);
-    }
-    free(f->window);
-    return 0;
-}
-
 static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && !strcmp(name + n - m, end);
 }
 
+/* Fills as many rows at a time as the window holds. */
 int tide_initial_fill(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed,
                       float deviation, float value, struct tide_err *err)
 {
@@ -95,7 +77,18 @@ int tide_initial_fill(const struct tide_graph *graph, struct tide_machine *machi
                         .tensor = tensor,
                         .deviation = deviation,
                         .value = value};
-    return fill(t, machine, &f, err);
+    size_t row = tide_row_bytes(t->dtype, f.columns), place = tide_machine_place(machine, tensor);
+    int64_t rows = tide_tensor_rows(t), most = 1 + (int64_t)(WINDOW / row), count;
+    f.window = malloc((size_t)(most < rows ? most : rows) * row);
+    if (!f.window)
+        return tide_err_set(err, "out of memory");
+    for (; f.first < rows; f.first += count) {
+        count = rows - f.first < most ? rows - f.first : most;
+        tide_parallel(count, 1 + (1 << 14) / f.columns, fill_rows, &f);
+        tide_machine_write(machine, place + (size_t)f.first * row, f.window, (size_t)count * row);
+    }
+    free(f.window);
+    return 0;
 }
 
 /* Fills a tensor of GPT-2. */

@@ -207,20 +207,12 @@ void tide_policy_fill(const struct tide_policy_batch *b, const struct tide_polic
     b->constants[ON_POLICY] = epoch == 0;
 }
 
-void tide_policy_take_old(const struct tide_policy_sequence *sequences, int64_t count,
-                          const float *log_probabilities)
+void tide_policy_take(const struct tide_policy_sequence *sequences, int64_t count,
+                      const float *log_probabilities, bool of_reference)
 {
     for (int64_t i = 0; i < count; log_probabilities += rows_of(&sequences[i++]))
-        memcpy(sequences[i].old_log, log_probabilities + sequences[i].prompt - 1,
-               (size_t)sequences[i].completion * sizeof(float));
-}
-
-void tide_policy_take_reference(const struct tide_policy_sequence *sequences, int64_t count,
-                                const float *log_probabilities)
-{
-    for (int64_t i = 0; i < count; log_probabilities += rows_of(&sequences[i++]))
-        memcpy(sequences[i].reference_log, log_probabilities + sequences[i].prompt - 1,
-               (size_t)sequences[i].completion * sizeof(float));
+        memcpy(of_reference ? sequences[i].reference_log : sequences[i].old_log,
+               log_probabilities + sequences[i].prompt - 1, (size_t)sequences[i].completion * sizeof(float));
 }
 
 void tide_policy_count(const struct tide_policy_batch *b, const float *log_probabilities,

@@ -34,14 +34,14 @@
  * Inner epochs (num_iterations): each is one update with all completions of a generation. In the first epoch
  * the model is still the one that wrote them, so old = new: the ratio is 1 (with its usual slope), nothing is
  * clipped, and no extra pass is needed to compute old. The passes of the first epoch provide it: their
- * log-probabilities are kept for the following epochs (tide_policy_take_old).
+ * log-probabilities are kept for the following epochs (tide_policy_take).
  *
  * A step is:
  *     tide_policy_advantages, tide_policy_weigh
- *     with beta, for each micro-batch: _fill, run the reference, _take_reference
+ *     with beta, for each micro-batch: _fill, run the reference, _take
  *     for each epoch:
  *         for each micro-batch: _fill, forward and backward with tide_policy_loss, _count
- *                               in the first of several epochs: _take_old
+ *                               in the first of several epochs: _take
  *         update
  */
 #ifndef TIDE_POLICY_H
@@ -132,12 +132,10 @@ struct tide_policy_batch {
 void tide_policy_fill(const struct tide_policy_batch *batch, const struct tide_policy_rule *rule,
                       const struct tide_policy_sequence *sequences, int64_t count, int64_t epoch);
 
-/* Keep what a run computed for the sequences that filled a micro-batch. log_probabilities: (sequences rows),
- * in their order. */
-void tide_policy_take_old(const struct tide_policy_sequence *sequences, int64_t count,
-                          const float *log_probabilities);
-void tide_policy_take_reference(const struct tide_policy_sequence *sequences, int64_t count,
-                                const float *log_probabilities);
+/* Keeps what a run computed for the sequences that filled a micro-batch, as their old log-probabilities or
+ * those of the reference. log_probabilities: (sequences rows), in their order. */
+void tide_policy_take(const struct tide_policy_sequence *sequences, int64_t count,
+                      const float *log_probabilities, bool of_reference);
 
 /* For the report: sums over tokens. Divided by `tokens` they are what TRL logs as kl, clip_ratio/low_mean and
  * clip_ratio/high_mean; the sum of the last two is its clip_ratio/region_mean. Start from zeros. (If

@@ -35,28 +35,25 @@ struct tide_rollout {
     int busy_count;
 };
 
-/* Offsets of the parts after the struct. */
-struct parts {
-    size_t slots, lengths, tokens, log_probabilities, read, positions, busy, all;
-};
-
-static struct parts parts_of(size_t slots, int64_t sequences, int64_t new_tokens)
+/* Places the struct and its arrays in `memory`; NULL: only returns their size. */
+static size_t place(char *memory, size_t slots, int64_t sequences, int64_t new_tokens)
 {
-    size_t made = (size_t)sequences * (size_t)new_tokens;
-    struct parts p = {.slots = tide_aligned(sizeof(struct tide_rollout))};
-    p.lengths = p.slots + tide_aligned(slots * sizeof(struct slot));
-    p.tokens = p.lengths + tide_aligned((size_t)sequences * sizeof(struct sequence));
-    p.log_probabilities = p.tokens + tide_aligned(made * sizeof(int32_t));
-    p.read = p.log_probabilities + tide_aligned(made * sizeof(float));
-    p.positions = p.read + tide_aligned(slots * sizeof(int32_t));
-    p.busy = p.positions + tide_aligned(slots * sizeof(int32_t));
-    p.all = p.busy + tide_aligned(slots * sizeof(int32_t));
-    return p;
+    size_t made = (size_t)sequences * (size_t)new_tokens, at = 0;
+    struct tide_rollout none, *r = tide_part(memory, &at, sizeof none);
+    r = r ? r : &none;
+    r->slots = tide_part(memory, &at, slots * sizeof *r->slots);
+    r->lengths = tide_part(memory, &at, (size_t)sequences * sizeof *r->lengths);
+    r->tokens = tide_part(memory, &at, made * sizeof *r->tokens);
+    r->log_probabilities = tide_part(memory, &at, made * sizeof *r->log_probabilities);
+    r->read = tide_part(memory, &at, slots * sizeof *r->read);
+    r->positions = tide_part(memory, &at, slots * sizeof *r->positions);
+    r->busy = tide_part(memory, &at, slots * sizeof *r->busy);
+    return at;
 }
 
 size_t tide_rollout_bytes(int64_t slots, int64_t sequences, int64_t new_tokens)
 {
-    return parts_of((size_t)slots, sequences, new_tokens).all;
+    return place(NULL, (size_t)slots, sequences, new_tokens);
 }
 
 int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
@@ -67,24 +64,18 @@ int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt
     if (sequences < 1 || new_tokens < 1 || sequences > MOST || new_tokens > MOST)
         return tide_err_set(err, "%lld sequences of %lld new tokens are impossible", (long long)sequences,
                             (long long)new_tokens);
-    struct parts p = parts_of((size_t)decoder->slots, sequences, new_tokens);
-    char *memory = malloc(p.all);
+    size_t bytes = tide_rollout_bytes(decoder->slots, sequences, new_tokens);
+    char *memory = malloc(bytes);
     if (!memory)
         return tide_err_set(err, "out of memory for %lld completions", (long long)sequences);
-    memset(memory, 0, p.all); /* touches its pages */
+    memset(memory, 0, bytes); /* touches its pages */
+    place(memory, (size_t)decoder->slots, sequences, new_tokens);
     struct tide_rollout *r = (void *)memory;
-    *r = (struct tide_rollout){.decoder = *decoder,
-                               .machine = machine,
-                               .vocabulary = config->vocabulary,
-                               .most_sequences = sequences,
-                               .most_new = new_tokens,
-                               .slots = (void *)(memory + p.slots),
-                               .lengths = (void *)(memory + p.lengths),
-                               .tokens = (void *)(memory + p.tokens),
-                               .log_probabilities = (void *)(memory + p.log_probabilities),
-                               .read = (void *)(memory + p.read),
-                               .positions = (void *)(memory + p.positions),
-                               .busy = (void *)(memory + p.busy)};
+    r->decoder = *decoder;
+    r->machine = machine;
+    r->vocabulary = config->vocabulary;
+    r->most_sequences = sequences;
+    r->most_new = new_tokens;
     *ret_rollout = r;
     return 0;
 }

@@ -352,8 +352,8 @@ static void what_the_first_epoch_says_is_old_in_the_second(void **state)
     for (int64_t i = 0; i < COUNT; i += g.micro_batch) {
         fill(&b, &g, i);
         int64_t count = COUNT - i < g.micro_batch ? COUNT - i : g.micro_batch;
-        tide_policy_take_old(g.sequences + i, count, b.log_probabilities);
-        tide_policy_take_reference(g.sequences + i, count, b.log_probabilities);
+        tide_policy_take(g.sequences + i, count, b.log_probabilities, false);
+        tide_policy_take(g.sequences + i, count, b.log_probabilities, true);
     }
     for (int i = 0; i < COUNT; i++) {
         assert_memory_equal(g.old[i], g.new[i], (size_t)lengths[i] * sizeof(float));

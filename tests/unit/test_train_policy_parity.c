@@ -171,8 +171,8 @@ static void ask_reference(struct model *m, struct generation *g)
     int64_t at_once = m->policy.sequences;
     for (int64_t first = 0; first < SEQUENCES && g->rule.beta != 0; first += at_once) {
         tide_policy_fill(&m->batch, &g->rule, g->sequences + first, at_once, 0);
-        tide_policy_take_reference(g->sequences + first, at_once,
-                                   run(m, m->policy.reference, m->policy.reference_log));
+        tide_policy_take(g->sequences + first, at_once, run(m, m->policy.reference, m->policy.reference_log),
+                         true);
     }
 }
 
@@ -190,7 +190,7 @@ static double epoch_of(struct model *m, struct generation *g, int64_t epoch, str
         sums[i] = (struct tide_policy_sums){0};
         tide_policy_count(&m->batch, said, &sums[i]);
         if (epoch == 0)
-            tide_policy_take_old(first, at_once, said);
+            tide_policy_take(first, at_once, said, false);
     }
     return loss;
 }

@@ -1,5 +1,6 @@
 #include "rt/cpu/choose.h"
 #include "rt/cpu/inner_loops.h"
+#include "rt/cpu/rows.h"
 
 #include <float.h>
 #include <math.h>
@@ -34,22 +35,6 @@ struct choice {
     float most, inverse;    /* the largest logit; 1 / temperature */
     double sums[STRETCHES]; /* of the weights of kept tokens */
 };
-
-TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
-{
-    float lanes[LANES], most = -INFINITY;
-    int64_t j = 0;
-    for (int k = 0; k < LANES; k++)
-        lanes[k] = -INFINITY;
-    for (; j + LANES <= count; j += LANES)
-        for (int k = 0; k < LANES; k++)
-            lanes[k] = x[j + k] > lanes[k] ? x[j + k] : lanes[k];
-    for (; j < count; j++)
-        most = x[j] > most ? x[j] : most;
-    for (int k = 0; k < LANES; k++)
-        most = lanes[k] > most ? lanes[k] : most;
-    return most;
-}
 
 /* 1 for the largest logit, 0 below `least`, NaN for NaN. */
 TIDE_INLINE float weight_of(float x, float most, float inverse, float least)
@@ -224,7 +209,7 @@ static int64_t first_of(const float *logits, float value)
 int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
                            double draw, float *ret_log_probability)
 {
-    struct choice c = {.logits = logits, .count = count, .most = largest(logits, count)};
+    struct choice c = {.logits = logits, .count = count, .most = tide_rows_largest(logits, count)};
     struct kept kept = {.least = -INFINITY, .last = count - 1};
     int64_t each = (count + STRETCHES - 1) / STRETCHES;
     c.stretch = each < STRETCH ? STRETCH : each;

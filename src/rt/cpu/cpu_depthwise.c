@@ -123,28 +123,25 @@ TIDE_INLINE void sum_slopes(const struct strip *s, enum tide_dtype dtype, int64_
         write_16(sums + place * s->channels, TIDE_F32, width, total[place]);
 }
 
-TIDE_KERNEL(void, convolve_strip, (const struct strip *s, enum tide_dtype dtype), (s, dtype))
+TIDE_INLINE void do_strip_as(const struct strip *s, enum tide_dtype dtype, int64_t width, float *sums)
 {
-    if (dtype == TIDE_F32 && s->width == LANES)
-        convolve(s, TIDE_F32, LANES);
-    else if (dtype == TIDE_F32)
-        convolve(s, TIDE_F32, s->width);
-    else if (s->width == LANES)
-        convolve(s, TIDE_BF16, LANES);
+    if (sums)
+        sum_slopes(s, dtype, width, sums);
     else
-        convolve(s, TIDE_BF16, s->width);
+        convolve(s, dtype, width);
 }
 
-TIDE_KERNEL(void, sum_strip, (const struct strip *s, enum tide_dtype dtype, float *sums), (s, dtype, sums))
+/* Convolves, or with sums adds up slopes. */
+TIDE_KERNEL(void, do_strip, (const struct strip *s, enum tide_dtype dtype, float *sums), (s, dtype, sums))
 {
     if (dtype == TIDE_F32 && s->width == LANES)
-        sum_slopes(s, TIDE_F32, LANES, sums);
+        do_strip_as(s, TIDE_F32, LANES, sums);
     else if (dtype == TIDE_F32)
-        sum_slopes(s, TIDE_F32, s->width, sums);
+        do_strip_as(s, TIDE_F32, s->width, sums);
     else if (s->width == LANES)
-        sum_slopes(s, TIDE_BF16, LANES, sums);
+        do_strip_as(s, TIDE_BF16, LANES, sums);
     else
-        sum_slopes(s, TIDE_BF16, s->width, sums);
+        do_strip_as(s, TIDE_BF16, s->width, sums);
 }
 
 /* ---- lines */
@@ -171,7 +168,7 @@ static void convolve_lines(void *context, int64_t first, int64_t last)
     for (int64_t line = first; line < last; line++)
         for (int64_t channel = 0; channel < w->d.in; channel += LANES) {
             struct strip strip = strip_of(w, line, channel);
-            convolve_strip(&strip, w->d.from);
+            do_strip(&strip, w->d.from, NULL);
         }
 }
 
@@ -185,7 +182,7 @@ static void sum_parts(void *context, int64_t first, int64_t last)
         for (int64_t channel = 0; channel < w->d.in; channel += LANES)
             for (int64_t line = w->lines * part / PARTS; line < w->lines * (part + 1) / PARTS; line++) {
                 struct strip strip = strip_of(w, line, channel);
-                sum_strip(&strip, w->d.from, sums + channel);
+                do_strip(&strip, w->d.from, sums + channel);
             }
     }
 }

@@ -93,10 +93,8 @@ static void place_trained(struct tide_arena *a)
                                     .dtype = t->dtype,
                                     .number = (uint64_t)i,
                                     .weight = home_of(a, i)};
-        int count = tide_optimizer_parts(a->graph->optimizer, to->rows, to->columns, parts);
-        size_t plane = a->start[TIDE_OPTIMIZER];
-        for (int k = 0; k < count; plane += a->graph->state[k++])
-            to->parts[k] = at(a, plane + t->state[k]);
+        for (int k = tide_graph_parts(a->graph, t, parts) - 1; k >= 0; k--)
+            to->parts[k] = at(a, a->start[TIDE_OPTIMIZER] + tide_graph_state(a->graph, t, k));
     }
 }
 

@@ -29,10 +29,10 @@ TIDE_KERNEL(void, backward_some,
     }
 }
 
-struct stretch {
-    const struct tide_call *call;
-    enum tide_dtype dtype;
-};
+static enum tide_dtype dtype_of(const struct tide_call *call)
+{
+    return call->graph->tensors[call->node->in[0]].dtype;
+}
 
 static const void *at(const void *start, enum tide_dtype dtype, int64_t index)
 {
@@ -53,48 +53,51 @@ static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t
 
 static void forward_stretch(void *context, int64_t first, int64_t last)
 {
-    const struct stretch *s = context;
+    const struct tide_call *call = context;
+    enum tide_dtype dtype = dtype_of(call);
     for (int64_t i = first; i < last; i += ROOM) {
         float x_room[ROOM], y[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;
-        const float *x = numbers_at(s->call->in[0], s->dtype, i, count, x_room);
+        const float *x = numbers_at(call->in[0], dtype, i, count, x_room);
         forward_some(y, x, count);
-        tide_rows_convert_here((void *)at(s->call->out[0], s->dtype, i), s->dtype, y, TIDE_F32, count);
+        tide_rows_convert_here((void *)at(call->out[0], dtype, i), dtype, y, TIDE_F32, count);
     }
 }
 
 static void backward_stretch(void *context, int64_t first, int64_t last)
 {
-    const struct stretch *s = context;
+    const struct tide_call *call = context;
+    enum tide_dtype dtype = dtype_of(call);
     for (int64_t i = first; i < last; i += ROOM) {
         float x_room[ROOM], g_room[ROOM], had[ROOM], to[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;
-        void *in_grad = (void *)at(s->call->in_grad[0], s->dtype, i);
-        const float *x = numbers_at(s->call->in[0], s->dtype, i, count, x_room),
-                    *g = numbers_at(s->call->out_grad[0], s->dtype, i, count, g_room);
+        void *in_grad = (void *)at(call->in_grad[0], dtype, i);
+        const float *x = numbers_at(call->in[0], dtype, i, count, x_room),
+                    *g = numbers_at(call->out_grad[0], dtype, i, count, g_room);
         backward_some(to, g, x, count);
-        if (s->call->adds & 1) {
-            tide_rows_convert_here(had, TIDE_F32, in_grad, s->dtype, count);
+        if (call->adds & 1) {
+            tide_rows_convert_here(had, TIDE_F32, in_grad, dtype, count);
             for (int64_t j = 0; j < count; j++)
                 to[j] += had[j];
         }
-        tide_rows_convert_here(in_grad, s->dtype, to, TIDE_F32, count);
+        tide_rows_convert_here(in_grad, dtype, to, TIDE_F32, count);
     }
+}
+
+static void do_all(const struct tide_call *call, tide_work *work)
+{
+    tide_parallel(tide_tensor_count(&call->graph->tensors[call->node->in[0]]), 4096, work, (void *)call);
 }
 
 static void forward(const struct tide_call *call)
 {
-    const struct tide_tensor *x = &call->graph->tensors[call->node->in[0]];
-    struct stretch s = {call, x->dtype};
-    tide_parallel(tide_tensor_count(x), 4096, forward_stretch, &s);
+    do_all(call, forward_stretch);
 }
 
 static void backward(const struct tide_call *call)
 {
-    const struct tide_tensor *x = &call->graph->tensors[call->node->in[0]];
-    struct stretch s = {call, x->dtype};
     if (call->in_grad[0])
-        tide_parallel(tide_tensor_count(x), 4096, backward_stretch, &s);
+        do_all(call, backward_stretch);
 }
 
 const struct tide_cpu_kernels tide_cpu_gelu = {

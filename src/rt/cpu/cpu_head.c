@@ -256,23 +256,6 @@ TIDE_KERNEL(float, exponentials, (float *restrict x, int64_t count, float most),
     return sum;
 }
 
-TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
-{
-    float lanes[64], most;
-    int64_t j = 0;
-    for (int k = 0; k < 64; k++)
-        lanes[k] = x[0];
-    for (; j + 64 <= count; j += 64)
-        for (int k = 0; k < 64; k++)
-            lanes[k] = x[j + k] > lanes[k] ? x[j + k] : lanes[k];
-    most = lanes[0];
-    for (int k = 1; k < 64; k++)
-        most = lanes[k] > most ? lanes[k] : most;
-    for (; j < count; j++)
-        most = x[j] > most ? x[j] : most;
-    return most;
-}
-
 TIDE_KERNEL(void, multiply, (float *x, int64_t count, float by), (x, count, by))
 {
     for (int64_t j = 0; j < count; j++)
@@ -296,7 +279,7 @@ static void exponential_rows(void *context, int64_t first, int64_t last)
         }
         if (target >= 0 && target < c->tokens)
             losses[i] = -x[target];
-        float before = c->tile ? most_of(c, c->tile - 1)[i] : x[0], here = largest(x, c->tokens);
+        float before = c->tile ? most_of(c, c->tile - 1)[i] : x[0], here = tide_rows_largest(x, c->tokens);
         most[i] = before > here ? before : here;
         sums[i] = (c->tile ? sums[i] * tide_exp(before - most[i]) : 0) + exponentials(x, c->tokens, most[i]);
     }

@@ -191,3 +191,24 @@ void tide_rows_sum(float *sums, int adds, const void *x, enum tide_dtype dtype, 
     struct summing s = {sums, adds, x, dtype, rows, columns};
     tide_parallel((columns + STRIP - 1) / STRIP, rows * STRIP > 65536 ? 1 : 4, sum, &s);
 }
+
+TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
+{
+    float lanes[64], most = -INFINITY;
+    int64_t j = 0;
+    for (int k = 0; k < 64; k++)
+        lanes[k] = -INFINITY;
+    for (; j + 64 <= count; j += 64)
+        for (int k = 0; k < 64; k++)
+            lanes[k] = x[j + k] > lanes[k] ? x[j + k] : lanes[k];
+    for (; j < count; j++)
+        most = x[j] > most ? x[j] : most;
+    for (int k = 0; k < 64; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    return most;
+}
+
+float tide_rows_largest(const float *x, int64_t count)
+{
+    return largest(x, count);
+}

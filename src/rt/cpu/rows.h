@@ -22,4 +22,7 @@ void tide_rows_add(void *to, const void *a, const void *b, enum tide_dtype dtype
 void tide_rows_sum(float *sums, int adds, const void *x, enum tide_dtype dtype, int64_t rows,
                    int64_t columns);
 
+/* The largest number, NaN aside, on the calling thread. */
+float tide_rows_largest(const float *x, int64_t count);
+
 #endif

@@ -277,34 +277,18 @@ ALONG(along_bf16, TIDE_BF16, BF16_PRODUCT_8)
 FEW(few_f32, across_f32, along_f32)
 FEW(few_bf16, across_bf16, along_bf16)
 
-const struct tide_tile_kind tide_tile_avx512 = {.name = "AVX-512",
-                                                .cells = TIDE_F32,
-                                                .rows = ROWS,
-                                                .columns = VECTORS * LANES,
-                                                .cell_step = 1,
-                                                .most_in_place = INT64_MAX,
-                                                .block = 768,
-                                                .group = 1,
-                                                .rows_to_pack_for = 512,
-                                                .pack_a = tide_pack_avx512,
-                                                .pack_b = tide_pack_avx512,
-                                                .pack_cells = tide_pack_avx512,
-                                                .tile = tile_f32,
-                                                .across = few_f32_across,
-                                                .along = few_f32_along,
-                                                .window = tide_window_avx512};
+#define IN_BOTH                                                                                              \
+    .rows = ROWS, .columns = VECTORS * LANES, .cell_step = 1, .block = 768, .group = 1,                      \
+    .rows_to_pack_for = 512, .pack_a = tide_pack_avx512, .pack_b = tide_pack_avx512,                         \
+    .pack_cells = tide_pack_avx512
 
-const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
+const struct tide_tile_kind tide_tile_avx512 = {
+    IN_BOTH,          .name = "AVX-512",        .cells = TIDE_F32,      .most_in_place = INT64_MAX,
+    .tile = tile_f32, .across = few_f32_across, .along = few_f32_along, .window = tide_window_avx512};
+
+const struct tide_tile_kind tide_tile_avx512_bf16 = {IN_BOTH,
+                                                     .name = "AVX-512 bf16",
                                                      .cells = TIDE_BF16,
-                                                     .rows = ROWS,
-                                                     .columns = VECTORS * LANES,
-                                                     .cell_step = 1,
-                                                     .block = 768,
-                                                     .group = 1,
-                                                     .rows_to_pack_for = 512,
-                                                     .pack_a = tide_pack_avx512,
-                                                     .pack_b = tide_pack_avx512,
-                                                     .pack_cells = tide_pack_avx512,
                                                      .tile = tile_bf16,
                                                      .across = few_bf16_across,
                                                      .along = few_bf16_along,
