@@ -164,8 +164,8 @@ static int bench_convolution(const struct values *v, const struct tide_boardnet_
         return -1;
     }
     const struct tide_node *node = &graph->nodes[0];
-    size_t there = tide_cpu_scratch(matmuls, graph, node, TIDE_FORWARD, 0),
-           back = tide_cpu_scratch(matmuls, graph, node, TIDE_BACKWARD, 0),
+    size_t there = tide_cpu_scratch(&(struct tide_need){matmuls, graph, node, TIDE_FORWARD, 0}),
+           back = tide_cpu_scratch(&(struct tide_need){matmuls, graph, node, TIDE_BACKWARD, 0}),
            y_bytes = graph->tensors[node->out[0]].bytes;
     struct tide_call call = {.graph = graph, .node = node, .matmuls = matmuls};
     bool is_there = (call.scratch = numbers(there > back ? there : back, TIDE_F32)) &&

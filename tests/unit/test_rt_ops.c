@@ -139,7 +139,8 @@ static void fill(struct bench *b, int tensor)
 static void give_scratch(const struct bench *b, enum tide_direction direction, int64_t spared,
                          struct tide_call *call)
 {
-    size_t bytes = tide_cpu_scratch(b->matmuls, b->graph, call->node, direction, (int)spared);
+    size_t bytes =
+        tide_cpu_scratch(&(struct tide_need){b->matmuls, b->graph, call->node, direction, (int)spared});
     call->scratch = memory(bytes);
     call->scratch_bytes = bytes;
 }

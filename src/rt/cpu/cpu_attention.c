@@ -310,12 +310,10 @@ static void backward(const struct tide_call *call)
         run(call, TIDE_BACKWARD);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct attention a = attention_of(graph, node);
-    (void)matmuls;
-    return (size_t)tide_threads() * (size_t)floats_needed(&a, direction) * sizeof(float);
+    struct attention a = attention_of(n->graph, n->node);
+    return (size_t)tide_threads() * (size_t)floats_needed(&a, n->direction) * sizeof(float);
 }
 
 const struct tide_cpu_kernels tide_cpu_attention = {

@@ -235,12 +235,10 @@ static void backward(const struct tide_call *call)
         tide_parallel(b.rows, 1 + 16384 / b.columns, back_rows, &b);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    const struct tide_tensor *x = &graph->tensors[node->in[X]];
-    int64_t rows = 2 * pieces_of(tide_tensor_rows(x)) + (direction == TIDE_FORWARD ? 1 : 3);
-    (void)matmuls;
+    const struct tide_tensor *x = &n->graph->tensors[n->node->in[X]];
+    int64_t rows = 2 * pieces_of(tide_tensor_rows(x)) + (n->direction == TIDE_FORWARD ? 1 : 3);
     return (size_t)(rows * tide_tensor_columns(x)) * sizeof(float);
 }
 

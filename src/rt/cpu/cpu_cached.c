@@ -270,11 +270,9 @@ static void forward(const struct tide_call *call)
     tide_parallel(c.rows * c.heads, 1 + 16384 / (1 + work * c.wide / c.rows), do_heads, &c);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    (void)matmuls, (void)direction;
-    return (size_t)tide_threads() * (size_t)cached_of(graph, node).thread_floats * sizeof(float);
+    return (size_t)tide_threads() * (size_t)cached_of(n->graph, n->node).thread_floats * sizeof(float);
 }
 
 const struct tide_cpu_kernels tide_cpu_cached = {

@@ -210,15 +210,15 @@ static void turn_lines(void *context, int64_t first, int64_t last)
 
 /* ---- passes */
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct tide_conv d = tide_conv_of(graph, node);
+    struct tide_conv d = tide_conv_of(n->graph, n->node);
     struct tide_windows y = y_windows(&d), x = x_grad_windows(&d, false),
                         weight = weight_grad_windows(&d, false);
-    return direction == TIDE_FORWARD ? windows_bytes(matmuls, &y, d.from)
-                                     : tide_larger_size(turned_bytes(&d) + windows_bytes(matmuls, &x, d.from),
-                                                        windows_bytes(matmuls, &weight, d.from));
+    return n->direction == TIDE_FORWARD
+               ? windows_bytes(n->matmuls, &y, d.from)
+               : tide_larger_size(turned_bytes(&d) + windows_bytes(n->matmuls, &x, d.from),
+                                  windows_bytes(n->matmuls, &weight, d.from));
 }
 
 static void forward(const struct tide_call *call)

@@ -210,13 +210,11 @@ static size_t line_bytes(const struct tide_conv *d)
     return (size_t)(d->board.columns * d->in) * tide_dtype_bytes(d->from);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct tide_conv d = tide_conv_of(graph, node);
-    (void)matmuls;
+    struct tide_conv d = tide_conv_of(n->graph, n->node);
     return weight_bytes(&d) + tide_aligned(line_bytes(&d)) +
-           (direction == TIDE_BACKWARD ? PARTS * weight_bytes(&d) : 0);
+           (n->direction == TIDE_BACKWARD ? PARTS * weight_bytes(&d) : 0);
 }
 
 static struct depthwise depthwise_of(const struct tide_call *call)

@@ -248,9 +248,10 @@ static bool is_enough(const struct tide_arena *a, const struct loaded *p)
         const struct tide_launch *l = p->list[i].launch;
         const struct tide_node *node = p->list[i].call.node;
         bool back = l->action == TIDE_RUN_BACKWARD;
+        struct tide_need need = {&a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
+                                 back ? TIDE_QUARTERS : 0};
         if (node && (back || l->action == TIDE_RUN || l->action == TIDE_RUN_RECOMPUTE) &&
-            tide_cpu_scratch(&a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
-                             back && node->op->is_loss ? TIDE_QUARTERS : 0) > l->scratch_bytes)
+            tide_cpu_scratch(&need) > l->scratch_bytes)
             return false;
     }
     return true;
@@ -455,7 +456,8 @@ static double peak(struct tide_device *device, enum tide_dtype dtype)
 static size_t scratch(const struct tide_device *device, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction, int quarters)
 {
-    return tide_cpu_scratch(&((const struct cpu *)device)->matmuls, graph, node, direction, quarters);
+    return tide_cpu_scratch(
+        &(struct tide_need){&((const struct cpu *)device)->matmuls, graph, node, direction, quarters});
 }
 
 static size_t update_scratch(const struct tide_device *device, const struct tide_graph *graph, int tensor)

@@ -131,15 +131,13 @@ static void backward(const struct tide_call *call)
     }
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    const struct tide_tensor *table = &graph->tensors[node->in[TABLE]];
-    int64_t tokens = table->dims[0], places = graph->tensors[node->in[PLACES]].dims[0],
-            rows = tide_tensor_count(&graph->tensors[node->in[TOKENS]]);
-    (void)matmuls;
-    if (direction == TIDE_FORWARD)
-        return is_streamed(graph, node) ? tide_row_bytes(table->dtype, tide_tensor_columns(table)) : 0;
+    const struct tide_tensor *table = &n->graph->tensors[n->node->in[TABLE]];
+    int64_t tokens = table->dims[0], places = n->graph->tensors[n->node->in[PLACES]].dims[0],
+            rows = tide_tensor_count(&n->graph->tensors[n->node->in[TOKENS]]);
+    if (n->direction == TIDE_FORWARD)
+        return is_streamed(n->graph, n->node) ? tide_row_bytes(table->dtype, tide_tensor_columns(table)) : 0;
     return (size_t)((tokens > places ? tokens : places) + rows) * sizeof(int32_t);
 }
 

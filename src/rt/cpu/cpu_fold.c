@@ -105,12 +105,10 @@ static void forward(const struct tide_call *call)
         tide_parallel(tide_tensor_rows(weight), 1 + 16384 / columns, fold_rows, &f);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    const struct tide_tensor *weight = &graph->tensors[node->in[WEIGHT]];
+    const struct tide_tensor *weight = &n->graph->tensors[n->node->in[WEIGHT]];
     int64_t rows = 1 + (weight->dtype == TIDE_F32 ? 0 : tide_threads());
-    (void)matmuls, (void)direction;
     return (size_t)(rows * tide_tensor_columns(weight)) * sizeof(float);
 }
 

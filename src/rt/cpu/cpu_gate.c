@@ -128,11 +128,10 @@ static void backward(const struct tide_call *call)
 }
 
 /* A row for each thread. */
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    (void)matmuls, (void)direction;
-    return (size_t)tide_threads() * (size_t)tide_tensor_columns(&graph->tensors[node->in[X]]) * sizeof(float);
+    return (size_t)tide_threads() * (size_t)tide_tensor_columns(&n->graph->tensors[n->node->in[X]]) *
+           sizeof(float);
 }
 
 const struct tide_cpu_kernels tide_cpu_gate = {

@@ -127,25 +127,13 @@ static struct room room_of(const struct head *h, enum tide_direction direction)
     return r;
 }
 
-static size_t scratch_of(const struct tide_matmuls *matmuls, const struct head *h,
-                         enum tide_direction direction, int64_t tiles)
+static size_t scratch(const struct tide_need *n)
 {
-    struct room r = room_of(h, direction);
-    return r.rest + tide_aligned(product_bytes(matmuls, h, direction)) + (size_t)tiles * r.tile_bytes;
-}
-
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
-{
-    struct head h = head_of(graph, node);
-    return scratch_of(matmuls, &h, direction, direction == TIDE_BACKWARD ? h.tiles : 1);
-}
-
-static size_t scratch_recomputing(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                                  const struct tide_node *node, int quarters)
-{
-    struct head h = head_of(graph, node);
-    return scratch_of(matmuls, &h, TIDE_BACKWARD, h.tiles - (h.tiles - 1) * quarters / TIDE_QUARTERS);
+    struct head h = head_of(n->graph, n->node);
+    struct room r = room_of(&h, n->direction);
+    int64_t spared = (h.tiles - 1) * n->quarters / TIDE_QUARTERS,
+            tiles = n->direction == TIDE_BACKWARD ? h.tiles - spared : 1;
+    return r.rest + tide_aligned(product_bytes(n->matmuls, &h, n->direction)) + (size_t)tiles * r.tile_bytes;
 }
 
 /* The current chunk of rows. */
@@ -453,7 +441,6 @@ static void backward(const struct tide_call *call)
 
 const struct tide_cpu_kernels tide_cpu_head = {
     .scratch = scratch,
-    .scratch_recomputing = scratch_recomputing,
     .forward = forward,
     .backward = backward,
 };

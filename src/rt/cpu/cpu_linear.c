@@ -35,19 +35,18 @@ static struct tide_product weight_grad_product(const struct tide_linear *d, bool
     return p;
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct tide_linear d = tide_linear_of(graph, node);
-    if (direction == TIDE_FORWARD) {
+    struct tide_linear d = tide_linear_of(n->graph, n->node);
+    if (n->direction == TIDE_FORWARD) {
         struct tide_product y = y_product(&d);
-        return tide_matmuls_scratch(matmuls, &y);
+        return tide_matmuls_scratch(n->matmuls, &y);
     }
     size_t most = 0;
     for (int adds = 0; adds < 2; adds++) {
         struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
-        most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(matmuls, &x),
-                                                       tide_matmuls_scratch(matmuls, &weight)));
+        most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(n->matmuls, &x),
+                                                       tide_matmuls_scratch(n->matmuls, &weight)));
     }
     return most;
 }

@@ -13,12 +13,10 @@ static struct tide_product product_of(const struct tide_graph *graph, const stru
     return p;
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct tide_product p = product_of(graph, node);
-    (void)direction;
-    return tide_matmuls_scratch(matmuls, &p);
+    struct tide_product p = product_of(n->graph, n->node);
+    return tide_matmuls_scratch(n->matmuls, &p);
 }
 
 static void forward(const struct tide_call *call)

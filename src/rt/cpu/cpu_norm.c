@@ -177,12 +177,9 @@ static void backward(const struct tide_call *call)
         tide_parallel(n.rows, 16, backward_rows, &n);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    const struct tide_tensor *y = &graph->tensors[node->out[Y]];
-    (void)matmuls;
-    (void)direction;
+    const struct tide_tensor *y = &n->graph->tensors[n->node->out[Y]];
     return y->dtype == TIDE_BF16 ? (size_t)tide_threads() * (size_t)tide_tensor_columns(y) * 4 : 0;
 }
 

@@ -65,11 +65,9 @@ static void backward(const struct tide_call *call)
     walk(call, call->in_grad[X]);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    (void)matmuls, (void)direction;
-    return (size_t)tide_tensor_columns(&graph->tensors[node->in[X]]) * sizeof(float);
+    return (size_t)tide_tensor_columns(&n->graph->tensors[n->node->in[X]]) * sizeof(float);
 }
 
 const struct tide_cpu_kernels tide_cpu_soft = {

@@ -52,11 +52,9 @@ static size_t zeros_bytes(const struct job *job)
     return tide_aligned(sizeof(float) * (size_t)job->d.in);
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
+static size_t scratch(const struct tide_need *n)
 {
-    struct job job = job_of(graph, node);
-    (void)matmuls, (void)direction;
+    struct job job = job_of(n->graph, n->node);
     return zeros_bytes(&job) + (size_t)job.threads * (sizeof(struct tide_share) + job.room_bytes);
 }
 

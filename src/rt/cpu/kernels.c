@@ -20,11 +20,8 @@ const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op)
     return table[i].kernels;
 }
 
-size_t tide_cpu_scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                        const struct tide_node *node, enum tide_direction direction, int quarters)
+size_t tide_cpu_scratch(const struct tide_need *need)
 {
-    const struct tide_cpu_kernels *kernels = tide_cpu_kernels(node->op);
-    if (direction == TIDE_BACKWARD && kernels->scratch_recomputing)
-        return kernels->scratch_recomputing(matmuls, graph, node, quarters);
-    return kernels->scratch ? kernels->scratch(matmuls, graph, node, direction) : 0;
+    const struct tide_cpu_kernels *kernels = tide_cpu_kernels(need->node->op);
+    return kernels->scratch ? kernels->scratch(need) : 0;
 }

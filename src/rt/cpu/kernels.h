@@ -12,14 +12,18 @@
 #include "rt/cpu/matmul.h"
 #include "rt/op.h"
 
+/* What scratch is for. quarters: how much of what a loss can spare in its backward pass it saves, by doing
+ * that part of its work twice; scratch_bytes of the call tells it what it got. */
+struct tide_need {
+    const struct tide_matmuls *matmuls;
+    const struct tide_graph *graph;
+    const struct tide_node *node;
+    enum tide_direction direction;
+    int quarters;
+};
+
 struct tide_cpu_kernels {
-    /* NULL: none needed. */
-    size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction);
-    /* For the backward pass of a loss: the scratch when it saves that many quarters of what it can spare and
-     * does that part of its work twice; scratch_bytes tells it what it got. NULL: it can save nothing. */
-    size_t (*scratch_recomputing)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                                  const struct tide_node *node, int quarters);
+    size_t (*scratch)(const struct tide_need *need); /* NULL: none needed */
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call); /* NULL if gradients pass through, or there are none */
 };
@@ -27,8 +31,6 @@ struct tide_cpu_kernels {
 /* Returns the kernels of an operator. Every operator has some. */
 const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op);
 
-/* Scratch of a node in one direction; quarters: how much of it a loss saves. */
-size_t tide_cpu_scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                        const struct tide_node *node, enum tide_direction direction, int quarters);
+size_t tide_cpu_scratch(const struct tide_need *need);
 
 #endif
