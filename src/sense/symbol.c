@@ -31,8 +31,6 @@ enum {
     RANGES_MOST = 8 << 20,     /* of all units in one file */
     RANGES_PER_UNIT = 1 << 20, /* bound on a list that does not end */
     REFERENCES_MOST = 8,       /* from a copy of a function to its declaration */
-    DIGIT_BITS = 11,           /* of an address sorted in one pass */
-    DIGITS = 1 << DIGIT_BITS,
 };
 
 struct symbol {
@@ -201,56 +199,13 @@ static int open_debug_file(struct module *module)
 
 /* --- symbol tables ------------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
+static int by_address(const void *a, const void *b)
 {
     const struct symbol *x = a, *y = b;
 
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
     return (x->size > y->size) - (x->size < y->size);
-}
-
-/* One pass of a radix sort; stable. */
-static void sort_by_digit(const struct symbol *from, size_t count, int shift, struct symbol *to)
-{
-    size_t at[DIGITS] = {0}, next = 0;
-
-    for (size_t i = 0; i < count; i++)
-        at[from[i].value >> shift & (DIGITS - 1)]++;
-    for (size_t digit = 0; digit < DIGITS; digit++) {
-        size_t here = at[digit];
-        at[digit] = next;
-        next += here;
-    }
-    for (size_t i = 0; i < count; i++)
-        to[at[from[i].value >> shift & (DIGITS - 1)]++] = from[i];
-}
-
-/* Sorts by address, then by size. A library has tens of thousands of symbols; a comparison sort would
- * dominate the cost of a lookup. Consumes `symbols`. NULL: out of memory. */
-static struct symbol *sort_symbols(struct symbol *symbols, size_t count)
-{
-    struct symbol *spare = malloc(count * sizeof *spare);
-    uint64_t all = 0;
-
-    if (!spare) {
-        free(symbols);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
-        all |= symbols[i].value;
-    for (int shift = 0; shift < 64 && all >> shift; shift += DIGIT_BITS) {
-        sort_by_digit(symbols, count, shift, spare);
-        struct symbol *sorted = spare;
-        spare = symbols;
-        symbols = sorted;
-    }
-    free(spare);
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && symbols[end].value == symbols[first].value;)
-            end++;
-        if (end - first > 1)
-            qsort(&symbols[first], end - first, sizeof *symbols, by_size);
-    }
-    return symbols;
 }
 
 /* End of the section of a symbol without a size. Such a symbol extends at most to the next one. */
@@ -297,8 +252,8 @@ static void read_symbols(struct file *file, unsigned type)
             free(symbols);
             continue;
         }
-        file->symbols = sort_symbols(symbols, file->symbol_count);
-        file->symbol_count = file->symbols ? file->symbol_count : 0;
+        qsort(symbols, file->symbol_count, sizeof *symbols, by_address);
+        file->symbols = symbols;
         file->strings = header.sh_link;
         return;
     }
