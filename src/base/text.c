@@ -3,33 +3,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <utf8proc.h>
 
 size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    if (len == 0)
-        return 0;
-    unsigned rune = p[0];
-    size_t need = rune < 0x80                    ? 1
-                  : rune >= 0xc2 && rune <= 0xdf ? 2
-                  : (rune & 0xf0) == 0xe0        ? 3
-                  : rune >= 0xf0 && rune <= 0xf4 ? 4
-                                                 : 0;
-    if (need == 0 || need > len)
-        return 0;
-    static const unsigned char lead_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    static const unsigned smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    rune &= lead_mask[need];
-    for (size_t i = 1; i < need; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        rune = rune << 6 | (p[i] & 0x3f);
-    }
-    if (rune < smallest[need] || rune > 0x10ffff || (rune >= 0xd800 && rune <= 0xdfff))
-        return 0;
-    if (ret_rune)
-        *ret_rune = rune;
-    return need;
+    utf8proc_int32_t rune;
+    utf8proc_ssize_t taken = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)len, &rune);
+    if (taken > 0 && ret_rune)
+        *ret_rune = (unsigned)rune;
+    return taken > 0 ? (size_t)taken : 0;
 }
 
 bool tide_text_is_unsafe(unsigned rune)
@@ -71,19 +53,6 @@ char *tide_text_escape(const char *text, size_t len, char *out, size_t size)
     return out;
 }
 
-static size_t rune_columns(unsigned rune)
-{
-    if ((rune >= 0x300 && rune <= 0x36f) || (rune >= 0x200b && rune <= 0x200d) ||
-        (rune >= 0xfe00 && rune <= 0xfe0f) || (rune >= 0x20d0 && rune <= 0x20ff))
-        return 0;
-    bool wide = (rune >= 0x1100 && rune <= 0x115f) || (rune >= 0x2e80 && rune <= 0xa4cf) ||
-                (rune >= 0xac00 && rune <= 0xd7a3) || (rune >= 0xf900 && rune <= 0xfaff) ||
-                (rune >= 0xfe30 && rune <= 0xfe6f) || (rune >= 0xff00 && rune <= 0xff60) ||
-                (rune >= 0xffe0 && rune <= 0xffe6) || (rune >= 0x1f300 && rune <= 0x1faff) ||
-                (rune >= 0x20000 && rune <= 0x3fffd);
-    return wide ? 2 : 1;
-}
-
 void tide_text_add(char *text, size_t size, const char *format, ...)
 {
     size_t used = strlen(text);
@@ -105,7 +74,7 @@ size_t tide_text_columns(const char *text, size_t len)
     for (size_t i = 0; i < len;) {
         unsigned rune = '?';
         size_t taken = tide_text_rune(text + i, len - i, &rune);
-        columns += rune_columns(rune);
+        columns += (size_t)utf8proc_charwidth((utf8proc_int32_t)rune);
         i += taken ? taken : 1;
     }
     return columns;
@@ -117,7 +86,7 @@ size_t tide_text_fitting(const char *text, size_t len, size_t columns)
     for (size_t used = 0; at < len;) {
         unsigned rune = '?';
         size_t taken = tide_text_rune(text + at, len - at, &rune);
-        used += rune_columns(rune);
+        used += (size_t)utf8proc_charwidth((utf8proc_int32_t)rune);
         if (used > columns)
             break;
         at += taken ? taken : 1;
