@@ -267,19 +267,6 @@ static void close_database(struct tide_writer *writer)
     writer->db = NULL;
 }
 
-/* Removes a recording that could not be begun. SQLite leaves its log behind if it cannot create the index. */
-static void remove_files(const char *path)
-{
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char *name;
-        if (asprintf(&name, "%s%s", path, ends[i]) >= 0) {
-            unlink(name);
-            free(name);
-        }
-    }
-}
-
 static void release(struct tide_writer *writer)
 {
     close_database(writer);
@@ -312,7 +299,7 @@ explain_and_remove:
     explain(err, path, writer->db);
     tide_err_hint(err, "choose another place with -o FILE");
     close_database(writer);
-    remove_files(path);
+    tide_writer_discard(path); /* SQLite leaves its log behind if it cannot create the index */
 release_writer:
     if (writer)
         release(writer);
