@@ -10,7 +10,7 @@ static int64_t host_room(int proc)
     char text[4096];
     struct tide_proc_meminfo host;
     ssize_t len = tide_proc_read(proc, "meminfo", text, sizeof text);
-    return len < 0 || tide_proc_parse_meminfo(text, (size_t)len, &host) ? TIDE_UNKNOWN : host.available_bytes;
+    return len < 0 || tide_proc_parse_meminfo(text, &host) ? TIDE_UNKNOWN : host.available_bytes;
 }
 
 /* Returns the limit itself: much of the group's usage is page cache, which can be reclaimed. */

@@ -602,7 +602,7 @@ static int has_memory(int64_t pid, struct tide_err *err)
     char text[STATUS_TEXT];
     struct tide_proc_status status;
     ssize_t len = tide_proc_read_pid(AT_FDCWD, pid, "status", text, sizeof text);
-    if (len <= 0 || tide_proc_parse_status(text, (size_t)len, &status))
+    if (len <= 0 || tide_proc_parse_status(text, &status))
         return tide_err_set(err, "cannot read the memory of process %lld: permission denied", (long long)pid);
     if (status.state == 'Z' || status.state == 'X') {
         tide_err_set(err, "process %lld has ended and is a zombie", (long long)pid);

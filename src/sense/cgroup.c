@@ -92,7 +92,7 @@ static int64_t bytes_in(const char *directory, const char *name)
     char path[TIDE_CGROUP_DIRECTORY + 64], text[64];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     ssize_t len = tide_proc_read(AT_FDCWD, path, text, sizeof text);
-    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_bytes(text, (size_t)len);
+    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_bytes(text);
 }
 
 static bool is_directory(const char *path)
@@ -161,7 +161,7 @@ static int64_t read_counter(int fd, const char *key)
     ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
     if (len < 0)
         return TIDE_UNKNOWN;
-    return key ? tide_proc_parse_counter(text, (size_t)len, key) : tide_proc_parse_bytes(text, (size_t)len);
+    return key ? tide_proc_parse_counter(text, key) : tide_proc_parse_bytes(text);
 }
 
 static void open_group(struct tide_cgroup *cgroup)
@@ -230,7 +230,7 @@ void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)
     char text[8192];
     struct tide_proc_cgroup paths;
     ssize_t len = tide_proc_read_pid(cgroup->proc_fd, pid, "cgroup", text, sizeof text);
-    if (len >= 0 && tide_proc_parse_cgroup(text, (size_t)len, &paths) == 0 &&
+    if (len >= 0 && tide_proc_parse_cgroup(text, &paths) == 0 &&
         (strcmp(paths.memory_path, cgroup->paths.memory_path) != 0 ||
          strcmp(paths.unified_path, cgroup->paths.unified_path) != 0) &&
         !is_ending(cgroup, pid)) {
@@ -256,5 +256,5 @@ void tide_cgroup_read(struct tide_cgroup *cgroup)
     ssize_t len = cgroup->pressure_fd >= 0
                       ? tide_proc_reread(cgroup->pressure_fd, text, sizeof text)
                       : tide_proc_read(cgroup->proc_fd, "pressure/memory", text, sizeof text);
-    cgroup->pressure_ppm = len < 0 ? TIDE_UNKNOWN : tide_proc_parse_pressure(text, (size_t)len);
+    cgroup->pressure_ppm = len < 0 ? TIDE_UNKNOWN : tide_proc_parse_pressure(text);
 }

@@ -1,78 +1,51 @@
 #include "sense/proc_parse.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Larger numbers are not sizes of memory. */
 #define SANE_BYTES ((int64_t)1 << 60)
 
-struct line {
-    const char *text;
-    size_t len;
-};
-
-/* Takes the first line off *rest; false at the end. */
-static bool next_line(struct line *rest, struct line *ret_line)
+/* The line after this one; "" at the end. */
+static const char *next_line(const char *line)
 {
-    if (!rest->len)
-        return false;
-    const char *end = memchr(rest->text, '\n', rest->len);
-    size_t len = end ? (size_t)(end - rest->text) : rest->len;
-    *ret_line = (struct line){rest->text, len};
-    size_t used = len + (end ? 1 : 0);
-    rest->text += used;
-    rest->len -= used;
-    return true;
+    line = strchrnul(line, '\n');
+    return line + (*line == '\n');
 }
 
-static bool is_blank(char c)
+/* What follows `start`, or NULL if the line does not begin with that. */
+static const char *after(const char *line, const char *start)
 {
-    return c == ' ' || c == '\t';
+    size_t len = strlen(start);
+    return strncmp(line, start, len) == 0 ? line + len : NULL;
 }
 
-/* Takes blanks and then decimal digits off *rest. False if there is no digit. A number over 2^63 - 1 becomes
- * TIDE_UNKNOWN. */
-static bool next_number(struct line *rest, int64_t *ret_value)
+static const char *skip_blanks(const char *text)
 {
-    size_t i = 0;
-    while (i < rest->len && is_blank(rest->text[i]))
-        i++;
-    size_t first = i;
-    int64_t value = 0;
-    bool overflow = false;
-    for (; i < rest->len && rest->text[i] >= '0' && rest->text[i] <= '9'; i++)
-        overflow |= __builtin_mul_overflow(value, 10, &value) ||
-                    __builtin_add_overflow(value, rest->text[i] - '0', &value);
-    if (i == first)
-        return false;
-    rest->text += i;
-    rest->len -= i;
-    *ret_value = overflow ? TIDE_UNKNOWN : value;
-    return true;
+    return text + strspn(text, " \t");
 }
 
-/* If the line starts with `start`, moves *line past it. */
-static bool skip(struct line *line, const char *start)
+/* The decimal number after blanks, and where it ends. TIDE_UNKNOWN if there is none or it is too large. */
+static int64_t next_number(const char *text, const char **ret_end)
 {
-    size_t len = 0;
-    while (len < line->len && start[len] && line->text[len] == start[len])
-        len++;
-    if (start[len])
-        return false;
-    line->text += len;
-    line->len -= len;
-    return true;
+    char *end = (char *)skip_blanks(text);
+    bool digit = *end >= '0' && *end <= '9';
+    long long value = digit ? strtoll(end, &end, 10) : INT64_MAX;
+    *ret_end = digit ? end : text;
+    return value == INT64_MAX ? TIDE_UNKNOWN : value;
 }
 
-static int64_t number_of(struct line line)
+static int64_t number_of(const char *text)
 {
-    int64_t value;
-    return next_number(&line, &value) ? value : TIDE_UNKNOWN;
+    const char *end;
+    return next_number(text, &end);
 }
 
 /* Converts a number of units to bytes; TIDE_UNKNOWN if it is not a size. */
-static int64_t size_of(struct line line, int64_t unit)
+static int64_t size_of(const char *text, int64_t unit)
 {
-    int64_t number = number_of(line);
+    int64_t number = number_of(text);
     return number < 0 || number >= SANE_BYTES / unit ? TIDE_UNKNOWN : number * unit;
 }
 
@@ -84,20 +57,20 @@ struct field {
 };
 
 /* True if any of the lines is there. Fields that are missing or not a size are TIDE_UNKNOWN. */
-static bool read_fields(const char *text, size_t len, const struct field *fields, size_t count, void *ret)
+static bool read_fields(const char *text, const struct field *fields, size_t count, void *ret)
 {
-    struct line rest = {text, len}, line;
     bool any = false;
     bool begins[256] = {false}; /* first bytes of wanted lines, to skip most others quickly */
     for (size_t i = 0; i < count; i++) {
         *(int64_t *)((char *)ret + fields[i].place) = TIDE_UNKNOWN;
         begins[(unsigned char)fields[i].start[0]] = true;
     }
-    while (next_line(&rest, &line))
-        for (size_t i = 0; i < count && line.len && begins[(unsigned char)line.text[0]]; i++) {
-            if (!skip(&line, fields[i].start))
+    for (const char *line = text; *line; line = next_line(line))
+        for (size_t i = 0; i < count && begins[(unsigned char)*line]; i++) {
+            const char *value = after(line, fields[i].start);
+            if (!value)
                 continue;
-            int64_t *sum = (int64_t *)((char *)ret + fields[i].place), size = size_of(line, fields[i].unit);
+            int64_t *sum = (int64_t *)((char *)ret + fields[i].place), size = size_of(value, fields[i].unit);
             if (size >= 0)
                 *sum = *sum < 0 ? size : *sum > SANE_BYTES - size ? SANE_BYTES : *sum + size;
             any = true;
@@ -106,35 +79,29 @@ static bool read_fields(const char *text, size_t len, const struct field *fields
     return any;
 }
 
-/* The kernel writes a newline in a name as \n and a backslash as \\. */
-static void copy_escaped_name(char out[static TIDE_STAT_NAME], struct line line)
+/* The kernel writes a newline in a name as \\n and a backslash as \\\\. */
+static void copy_escaped_name(char out[static TIDE_STAT_NAME], const char *text)
 {
     size_t used = 0;
-    for (size_t i = 0; i < line.len && used < TIDE_STAT_NAME - 1; i++) {
-        char c = line.text[i];
-        if (c == '\\' && i + 1 < line.len && (line.text[i + 1] == 'n' || line.text[i + 1] == '\\'))
-            c = line.text[++i] == 'n' ? '\n' : '\\';
-        out[used++] = c ? c : '?';
+    for (; *text && *text != '\n' && used < TIDE_STAT_NAME - 1; text++) {
+        bool escaped = text[0] == '\\' && (text[1] == 'n' || text[1] == '\\');
+        text += escaped;
+        out[used++] = escaped && *text == 'n' ? '\n' : *text;
     }
     out[used] = '\0';
 }
 
-static void read_namespaces(struct line line, struct tide_proc_status *status)
+static void read_namespaces(const char *text, struct tide_proc_status *status)
 {
-    int64_t pid;
-    while (status->namespace_count < TIDE_PROC_NAMESPACES && next_number(&line, &pid))
+    for (const char *end; status->namespace_count < TIDE_PROC_NAMESPACES; text = end) {
+        int64_t pid = next_number(text, &end);
+        if (end == text)
+            break;
         status->namespace_pids[status->namespace_count++] = pid;
+    }
 }
 
-static char letter_of(struct line line)
-{
-    size_t i = 0;
-    while (i < line.len && is_blank(line.text[i]))
-        i++;
-    return i < line.len ? line.text[i] : '?';
-}
-
-int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status *ret_status)
+int tide_proc_parse_status(const char *text, struct tide_proc_status *ret_status)
 {
     struct found {
         struct tide_proc_status status;
@@ -154,18 +121,18 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
         {"VmSize:", offsetof(struct found, status.mapped_bytes), 1024},
     };
     struct tide_proc_status *status = &found.status;
-    struct line rest = {text, len}, line;
     bool named = false;
-    read_fields(text, len, fields, sizeof fields / sizeof *fields, &found);
-    while (!status->namespace_count && next_line(&rest, &line)) { /* NSpid is the last of the three */
-        if (!named && skip(&line, "Name:")) {
-            skip(&line, "\t");
-            copy_escaped_name(status->name, line);
+    read_fields(text, fields, sizeof fields / sizeof *fields, &found);
+    /* NSpid is the last of the three. */
+    for (const char *line = text, *value; *line && !status->namespace_count; line = next_line(line)) {
+        if (!named && (value = after(line, "Name:"))) {
+            copy_escaped_name(status->name, value + (*value == '\t'));
             named = true;
-        } else if (skip(&line, "State:")) {
-            status->state = letter_of(line);
-        } else if (skip(&line, "NSpid:")) {
-            read_namespaces(line, status);
+        } else if ((value = after(line, "State:"))) {
+            value = skip_blanks(value);
+            status->state = *value && *value != '\n' ? *value : '?';
+        } else if ((value = after(line, "NSpid:"))) {
+            read_namespaces(value, status);
         }
     }
     if (!named)
@@ -176,7 +143,7 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
     return 0;
 }
 
-int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup *ret_rollup)
+int tide_proc_parse_rollup(const char *text, struct tide_proc_rollup *ret_rollup)
 {
     static const struct field fields[] = {
         {"Pss:", offsetof(struct tide_proc_rollup, pss_bytes), 1024},
@@ -187,101 +154,64 @@ int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup
         {"SwapPss:", offsetof(struct tide_proc_rollup, swap_pss_bytes), 1024},
     };
     struct tide_proc_rollup rollup;
-    read_fields(text, len, fields, sizeof fields / sizeof *fields, &rollup);
+    read_fields(text, fields, sizeof fields / sizeof *fields, &rollup);
     if (rollup.pss_bytes < 0)
         return -1;
     *ret_rollup = rollup;
     return 0;
 }
 
-/* Takes hexadecimal digits off *rest. False if there are none, or too many. */
-static bool next_address(struct line *rest, uint64_t *ret_value)
+void tide_proc_parse_smaps_line(struct tide_proc_smaps *smaps, const char *line)
 {
-    static const char digits[] = "0123456789abcdef";
-    uint64_t value = 0;
-    size_t i = 0;
-    for (const char *digit; i < rest->len && (digit = memchr(digits, rest->text[i], 16)); i++)
-        value = value << 4 | (uint64_t)(digit - digits);
-    rest->text += i;
-    rest->len -= i;
-    *ret_value = value;
-    return i > 0 && i <= 16;
-}
-
-void tide_proc_parse_smaps_line(struct tide_proc_smaps *smaps, const char *text, size_t len)
-{
-    struct line line = {text, len};
-    uint64_t from, to;
-    if (next_address(&line, &from) && skip(&line, "-") && next_address(&line, &to) && skip(&line, " ")) {
-        bool mine = line.len >= 4 && line.text[1] == 'w' && line.text[3] == 'p';
+    const char *value;
+    if (*line < 'A' || *line > 'Z') { /* "START-END rw-p ...": the first line of a mapping */
+        char *end;
+        uint64_t from = strtoull(line, &end, 16), to = *end == '-' ? strtoull(end + 1, &end, 16) : 0;
+        bool mine = strlen(end) > 4 && end[2] == 'w' && end[4] == 'p';
         smaps->is_large = mine && to > from && to - from >= TIDE_PROC_LARGE;
         smaps->rss_bytes = 0;
-        return;
-    }
-    line = (struct line){text, len};
-    if (!smaps->is_large)
-        return;
-    if (skip(&line, "Rss:")) {
-        int64_t bytes = size_of(line, 1024);
+    } else if (smaps->is_large && (value = after(line, "Rss:"))) {
+        int64_t bytes = size_of(value, 1024);
         smaps->rss_bytes = bytes < 0 ? 0 : bytes;
-    } else if (skip(&line, "VmFlags:")) { /* the last line of a mapping */
-        bool unreserved = memmem(line.text, line.len, " nr", 3) != NULL;
-        if (unreserved && smaps->unreserved_bytes <= SANE_BYTES - smaps->rss_bytes)
+    } else if (smaps->is_large && (value = after(line, "VmFlags:"))) { /* the last line of a mapping */
+        if (strstr(value, " nr") && smaps->unreserved_bytes <= SANE_BYTES - smaps->rss_bytes)
             smaps->unreserved_bytes += smaps->rss_bytes;
         smaps->is_large = false;
     }
 }
 
-static bool names_controller(struct line list, const char *name)
+static bool names_memory(char *controllers)
 {
-    size_t len = strlen(name);
-    while (list.len) {
-        const char *comma = memchr(list.text, ',', list.len);
-        size_t item = comma ? (size_t)(comma - list.text) : list.len;
-        if (item == len && memcmp(list.text, name, len) == 0)
+    for (const char *name; (name = strsep(&controllers, ","));)
+        if (strcmp(name, "memory") == 0)
             return true;
-        size_t used = item + (comma ? 1 : 0);
-        list.text += used;
-        list.len -= used;
-    }
     return false;
 }
 
 /* Left empty if it does not fit, because a truncated path names another group. */
-static void copy_path(char out[static TIDE_PROC_CGROUP_PATH], struct line path)
+static void copy_path(char out[static TIDE_PROC_CGROUP_PATH], const char *path)
 {
     static const char deleted[] = " (deleted)";
-    size_t tail = sizeof deleted - 1;
-    if (path.len > tail && memcmp(path.text + path.len - tail, deleted, tail) == 0)
-        path.len -= tail;
-    if (path.len >= TIDE_PROC_CGROUP_PATH || memchr(path.text, '\0', path.len))
-        path.len = 0;
-    memcpy(out, path.text, path.len);
-    out[path.len] = '\0';
+    size_t len = strlen(path), tail = sizeof deleted - 1;
+    if (len > tail && strcmp(path + len - tail, deleted) == 0)
+        len -= tail;
+    snprintf(out, TIDE_PROC_CGROUP_PATH, "%.*s", len < TIDE_PROC_CGROUP_PATH ? (int)len : 0, path);
 }
 
-int tide_proc_parse_cgroup(const char *text, size_t len, struct tide_proc_cgroup *ret_cgroup)
+int tide_proc_parse_cgroup(char *text, struct tide_proc_cgroup *ret_cgroup)
 {
     struct tide_proc_cgroup cgroup = {.memory_path = ""};
-    struct line rest = {text, len}, line;
     bool any = false;
-    while (next_line(&rest, &line)) {
-        const char *first = memchr(line.text, ':', line.len);
-        if (!first)
-            continue;
-        size_t after = (size_t)(first - line.text) + 1;
-        const char *second = memchr(first + 1, ':', line.len - after);
-        if (!second)
-            continue;
-        struct line controllers = {first + 1, (size_t)(second - first) - 1};
-        struct line path = {second + 1, line.len - (size_t)(second + 1 - line.text)};
-        if (!path.len || path.text[0] != '/')
+    for (char *line; (line = strsep(&text, "\n"));) { /* "ID:CONTROLLERS:PATH" */
+        const char *id = strsep(&line, ":");
+        char *controllers = strsep(&line, ":");
+        if (!line || line[0] != '/')
             continue;
         any = true;
-        if (!controllers.len && first - line.text == 1 && line.text[0] == '0')
-            copy_path(cgroup.unified_path, path);
-        else if (names_controller(controllers, "memory"))
-            copy_path(cgroup.memory_path, path);
+        if (!controllers[0] && strcmp(id, "0") == 0)
+            copy_path(cgroup.unified_path, line);
+        else if (names_memory(controllers))
+            copy_path(cgroup.memory_path, line);
     }
     if (!any)
         return -1;
@@ -289,7 +219,7 @@ int tide_proc_parse_cgroup(const char *text, size_t len, struct tide_proc_cgroup
     return 0;
 }
 
-int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_meminfo *ret_meminfo)
+int tide_proc_parse_meminfo(const char *text, struct tide_proc_meminfo *ret_meminfo)
 {
     struct found {
         struct tide_proc_meminfo meminfo;
@@ -301,7 +231,7 @@ int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_memin
         {"MemFree:", offsetof(struct found, free_and_cached), 1024},
         {"Cached:", offsetof(struct found, free_and_cached), 1024},
     };
-    read_fields(text, len, fields, sizeof fields / sizeof *fields, &found);
+    read_fields(text, fields, sizeof fields / sizeof *fields, &found);
     if (found.meminfo.total_bytes < 0)
         return -1;
     if (found.meminfo.available_bytes < 0)
@@ -310,50 +240,42 @@ int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_memin
     return 0;
 }
 
-int tide_proc_parse_limits(const char *text, size_t len, struct tide_proc_limits *ret_limits)
+int tide_proc_parse_limits(const char *text, struct tide_proc_limits *ret_limits)
 {
     static const struct field fields[] = {
         {"Max address space ", offsetof(struct tide_proc_limits, address_space_bytes), 1},
         {"Max data size ", offsetof(struct tide_proc_limits, data_bytes), 1},
     };
     struct tide_proc_limits limits;
-    if (!read_fields(text, len, fields, sizeof fields / sizeof *fields, &limits))
+    if (!read_fields(text, fields, sizeof fields / sizeof *fields, &limits))
         return -1;
     *ret_limits = limits;
     return 0;
 }
 
-int64_t tide_proc_parse_counter(const char *text, size_t len, const char *key)
+int64_t tide_proc_parse_counter(const char *text, const char *key)
 {
-    struct line rest = {text, len}, line;
-    while (next_line(&rest, &line))
-        if (skip(&line, key) && line.len && is_blank(line.text[0]))
-            return number_of(line);
+    for (const char *line = text; *line; line = next_line(line)) {
+        const char *value = after(line, key);
+        if (value && skip_blanks(value) > value)
+            return number_of(value);
+    }
     return TIDE_UNKNOWN;
 }
 
-int64_t tide_proc_parse_bytes(const char *text, size_t len)
+int64_t tide_proc_parse_bytes(const char *text)
 {
-    return size_of((struct line){text, len}, 1);
+    return size_of(text, 1);
 }
 
-int64_t tide_proc_parse_pressure(const char *text, size_t len)
+int64_t tide_proc_parse_pressure(const char *text)
 {
-    struct line rest = {text, len}, line;
-    while (next_line(&rest, &line)) {
-        if (!skip(&line, "some avg10="))
+    for (const char *line = text; *line; line = next_line(line)) {
+        const char *value = after(line, "some avg10=");
+        if (!value)
             continue;
-        int64_t percent;
-        if (!line.len || is_blank(line.text[0]) || !next_number(&line, &percent) || percent < 0 ||
-            percent > 100)
-            return TIDE_UNKNOWN;
-        int64_t ppm = percent * 10000, unit = 1000;
-        if (line.len && line.text[0] == '.')
-            for (size_t i = 1; i < line.len && unit && line.text[i] >= '0' && line.text[i] <= '9'; i++) {
-                ppm += (line.text[i] - '0') * unit;
-                unit /= 10;
-            }
-        return ppm > 1000000 ? 1000000 : ppm;
+        double percent = *value >= '0' && *value <= '9' ? strtod(value, NULL) : -1;
+        return percent >= 0 && percent <= 100 ? (int64_t)(percent * 10000 + 0.5) : TIDE_UNKNOWN;
     }
     return TIDE_UNKNOWN;
 }

@@ -63,6 +63,15 @@ int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf)
     return fd < 0 ? -errno : fd;
 }
 
+FILE *tide_proc_stream_pid(int dir_fd, int64_t pid, const char *leaf)
+{
+    int fd = tide_proc_open_pid(dir_fd, pid, leaf);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !stream)
+        close(fd);
+    return stream;
+}
+
 DIR *tide_proc_list(int dir_fd, const char *path)
 {
     int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Reads the file `path` below the directory dir_fd. */
@@ -25,6 +26,10 @@ int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_stat *ret_stat);
 
 /* Opens a leaf for reading. Returns a descriptor or -errno. */
 int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);
+
+/* The same for a file that is read line by line; the caller closes it with fclose(). NULL: it cannot be read.
+ */
+FILE *tide_proc_stream_pid(int dir_fd, int64_t pid, const char *leaf);
 
 /* Opens a directory; the caller closes it with closedir(). NULL with errno. */
 DIR *tide_proc_list(int dir_fd, const char *path);

@@ -237,7 +237,7 @@ static void read_host(struct tide_sense *sense)
 {
     char text[4096];
     ssize_t len = sense->meminfo_fd < 0 ? -1 : tide_proc_reread(sense->meminfo_fd, text, sizeof text);
-    if (len < 0 || tide_proc_parse_meminfo(text, (size_t)len, &sense->host) != 0)
+    if (len < 0 || tide_proc_parse_meminfo(text, &sense->host) != 0)
         sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
 }
 
@@ -323,7 +323,7 @@ static void read_rlimits(struct tide_sense *sense)
     char text[4096];
     struct tide_proc_limits limits;
     ssize_t len = tide_proc_read_pid(sense->tree.proc_fd, sense->first_root, "limits", text, sizeof text);
-    if (len < 0 || tide_proc_parse_limits(text, (size_t)len, &limits) != 0)
+    if (len < 0 || tide_proc_parse_limits(text, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
         set_limit(sense, "rlimit AS (address space of each process)", limits.address_space_bytes);

@@ -210,8 +210,7 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
 {
     char *line = NULL;
     size_t size = 0;
-    int fd = tide_proc_open_pid(tree->proc_fd, pid, "maps");
-    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    FILE *maps = tide_proc_stream_pid(tree->proc_fd, pid, "maps");
     while (maps && (*left)-- > 0 && getline(&line, &size, maps) > 0) {
         unsigned long long inode;
         int name = 0;
@@ -227,8 +226,6 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
     free(line);
     if (maps)
         fclose(maps);
-    else if (fd >= 0)
-        close(fd);
 }
 
 /* Adds the growth of the tree's group that nothing above explains. Keeps the last value when other processes

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const double first_ns_per_byte = 13.0e6 / (1 << 30);
 static const int64_t least_cost_ns = 25 * TIDE_NS_PER_US;
@@ -21,8 +19,6 @@ enum {
     TELLING_BYTES = 64 << 20, /* from this RSS on, pages dominate the cost of a read */
     CHANGE_BYTES = 1 << 20,   /* least change that is followed up, plus */
     CHANGE_PART = 20,         /* one part in so many of RSS */
-    LINES_BYTES = 32 << 10,   /* of smaps read at once; at most LINES_READS times */
-    LINES_READS = 4096,
 };
 
 /* Of the whole budget. */
@@ -182,23 +178,16 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
 static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
 {
     struct tide_proc_smaps smaps = {0};
-    char text[LINES_BYTES];
-    int fd = tide_proc_open_pid(tree->proc_fd, pid, "smaps");
-    size_t kept = 0;
-    ssize_t got = -1;
-    for (int i = 0; fd >= 0 && i < LINES_READS; i++) {
-        got = read(fd, text + kept, sizeof text - kept);
-        if (got <= 0)
-            break;
-        size_t len = kept + (size_t)got, at = 0;
-        for (const char *end; (end = memchr(text + at, '\n', len - at)); at = (size_t)(end - text) + 1)
-            tide_proc_parse_smaps_line(&smaps, text + at, (size_t)(end - text) - at);
-        kept = len - at < sizeof text ? len - at : 0; /* the kernel writes no line this long */
-        memmove(text, text + at, kept);
-    }
-    if (fd >= 0)
-        close(fd);
-    return got == 0 ? smaps.unreserved_bytes : TIDE_UNKNOWN;
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = tide_proc_stream_pid(tree->proc_fd, pid, "smaps");
+    while (file && getline(&line, &size, file) > 0)
+        tide_proc_parse_smaps_line(&smaps, line);
+    bool complete = file && feof(file);
+    free(line);
+    if (file)
+        fclose(file);
+    return complete ? smaps.unreserved_bytes : TIDE_UNKNOWN;
 }
 
 /* Only a process that asked for much memory that it has not touched can have such mappings. One that had none
@@ -235,7 +224,7 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
     smaps->read_ns = now_ns;
     if (len == -EACCES || len == -EPERM)
         smaps->refused = true;
-    if (len <= 0 || tide_proc_parse_rollup(text, (size_t)len, &rollup) != 0)
+    if (len <= 0 || tide_proc_parse_rollup(text, &rollup) != 0)
         return wall_ns;
     int64_t rss = tide_member_rss(member);
     int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* not shared with any process */

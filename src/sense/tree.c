@@ -479,7 +479,7 @@ static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_pro
             continue;
         snprintf(leaf, sizeof leaf, "task/%.20s/status", entry->d_name);
         ssize_t len = tide_proc_read_pid(tree->proc_fd, pid, leaf, tree->text, TEXT_BYTES);
-        if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &thread) != 0 || thread.anon_bytes < 0)
+        if (len < 0 || tide_proc_parse_status(tree->text, &thread) != 0 || thread.anon_bytes < 0)
             continue;
         memcpy(thread.name, status->name, sizeof thread.name);
         thread.parent_pid = status->parent_pid;
@@ -598,7 +598,7 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         lose_member(tree, member, now_ns);
         return;
     }
-    if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &status) != 0) {
+    if (len < 0 || tide_proc_parse_status(tree->text, &status) != 0) {
         member->unreadable = len < 0 ? (int)-len : EINVAL;
         forget_counters(member);
         return;

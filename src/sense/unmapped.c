@@ -79,7 +79,7 @@ static int64_t counter_in(const struct tide_cgroup *cgroup, const char *file, co
     char path[TIDE_CGROUP_DIRECTORY + 32], text[8192];
     snprintf(path, sizeof path, "%s/%s", cgroup->directory, file);
     ssize_t len = tide_proc_read(AT_FDCWD, path, text, sizeof text);
-    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_counter(text, (size_t)len, key);
+    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_counter(text, key);
 }
 
 static int64_t mapped_bytes(const struct tide_tree *tree)

@@ -21,10 +21,10 @@ static void check_size(int64_t bytes)
     TIDE_CHECK(bytes, <=, TIDE_LARGEST);
 }
 
-static void check_status(const char *text, size_t len)
+static void check_status(const char *text)
 {
     struct tide_proc_status status;
-    if (tide_proc_parse_status(text, len, &status) != 0)
+    if (tide_proc_parse_status(text, &status) != 0)
         return;
     check_size(status.peak_bytes);
     check_size(status.anon_bytes);
@@ -48,10 +48,10 @@ static void check_stat(const char *text, size_t len)
     TIDE_CHECK(strnlen(stat.name, sizeof stat.name), <, sizeof stat.name);
 }
 
-static void check_rollup(const char *text, size_t len)
+static void check_rollup(const char *text)
 {
     struct tide_proc_rollup rollup;
-    if (tide_proc_parse_rollup(text, len, &rollup) != 0)
+    if (tide_proc_parse_rollup(text, &rollup) != 0)
         return;
     TIDE_CHECK(rollup.pss_bytes, >=, 0);
     check_size(rollup.pss_bytes);
@@ -60,23 +60,19 @@ static void check_rollup(const char *text, size_t len)
     check_size(rollup.pss_shmem_bytes);
 }
 
-static void check_smaps(const char *text, size_t len)
+static void check_smaps(char *text)
 {
     struct tide_proc_smaps smaps = {0};
-    for (size_t at = 0; at < len;) {
-        const char *end = memchr(text + at, '\n', len - at);
-        size_t line = end ? (size_t)(end - text) - at : len - at;
-        tide_proc_parse_smaps_line(&smaps, text + at, line);
-        at += line + 1;
-    }
+    for (const char *line; (line = strsep(&text, "\n"));)
+        tide_proc_parse_smaps_line(&smaps, line);
     TIDE_CHECK(smaps.unreserved_bytes, >=, 0);
     check_size(smaps.unreserved_bytes);
 }
 
-static void check_cgroup(const char *text, size_t len)
+static void check_cgroup(char *text)
 {
     struct tide_proc_cgroup cgroup;
-    if (tide_proc_parse_cgroup(text, len, &cgroup) != 0)
+    if (tide_proc_parse_cgroup(text, &cgroup) != 0)
         return;
     TIDE_CHECK(strnlen(cgroup.memory_path, sizeof cgroup.memory_path), <, sizeof cgroup.memory_path);
     TIDE_CHECK(strnlen(cgroup.unified_path, sizeof cgroup.unified_path), <, sizeof cgroup.unified_path);
@@ -84,13 +80,9 @@ static void check_cgroup(const char *text, size_t len)
 }
 
 /* Half of the input is a process's arguments, half its parent's name. */
-static void check_role(const char *text, size_t len)
+static void check_role(const char *args, size_t len)
 {
-    char *args = malloc(len + 1), out[TIDE_ROLE_MAX];
-    if (!args)
-        return;
-    memcpy(args, text, len);
-    args[len] = '\0';
+    char out[TIDE_ROLE_MAX];
     struct tide_role_input input = {
         .name = args,
         .args = args,
@@ -103,15 +95,18 @@ static void check_role(const char *text, size_t len)
     TIDE_CHECK(strnlen(out, sizeof out), <, sizeof out);
     for (size_t i = 0; out[i]; i++)
         TIDE_CHECK_TRUE((unsigned char)out[i] >= ' ' && out[i] != 0x7f);
-    free(args);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size)
         return 0;
-    const char *text = (const char *)data + 1;
     size_t len = size - 1;
+    char *text = malloc(len + 1); /* with a NUL, as proc_read.h gives it */
+    if (!text)
+        return 0;
+    memcpy(text, data + 1, len);
+    text[len] = '\0';
     struct tide_proc_meminfo meminfo;
     struct tide_proc_limits limits;
     switch (data[0] % 10) {
@@ -119,40 +114,41 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_stat(text, len);
         break;
     case 1:
-        check_status(text, len);
+        check_status(text);
         break;
     case 2:
-        check_rollup(text, len);
-        check_smaps(text, len);
+        check_rollup(text);
+        check_smaps(text);
         break;
     case 3:
-        check_cgroup(text, len);
+        check_cgroup(text);
         break;
     case 4:
-        if (tide_proc_parse_meminfo(text, len, &meminfo) == 0) {
+        if (tide_proc_parse_meminfo(text, &meminfo) == 0) {
             check_size(meminfo.total_bytes);
             check_size(meminfo.available_bytes);
         }
         break;
     case 5:
-        if (tide_proc_parse_limits(text, len, &limits) == 0) {
+        if (tide_proc_parse_limits(text, &limits) == 0) {
             check_size(limits.address_space_bytes);
             check_size(limits.data_bytes);
         }
         break;
     case 6:
-        TIDE_CHECK(tide_proc_parse_counter(text, len, "oom_kill"), >=, TIDE_UNKNOWN);
+        TIDE_CHECK(tide_proc_parse_counter(text, "oom_kill"), >=, TIDE_UNKNOWN);
         break;
     case 7:
-        check_size(tide_proc_parse_bytes(text, len));
+        check_size(tide_proc_parse_bytes(text));
         break;
     case 8:
-        TIDE_CHECK(tide_proc_parse_pressure(text, len), >=, TIDE_UNKNOWN);
-        TIDE_CHECK(tide_proc_parse_pressure(text, len), <=, 1000000);
+        TIDE_CHECK(tide_proc_parse_pressure(text), >=, TIDE_UNKNOWN);
+        TIDE_CHECK(tide_proc_parse_pressure(text), <=, 1000000);
         break;
     default:
         check_role(text, len);
         break;
     }
+    free(text);
     return 0;
 }

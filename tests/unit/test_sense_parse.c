@@ -94,7 +94,7 @@ static void page_faults_of_children_tell_who_has_waited_for_one(void **state)
 
 static int parse_status(const char *text, struct tide_proc_status *status)
 {
-    return tide_proc_parse_status(text, strlen(text), status);
+    return tide_proc_parse_status(text, status);
 }
 
 static void the_counters_of_a_status_are_bytes(void **state)
@@ -186,23 +186,23 @@ static void uss_is_the_sum_of_what_is_private(void **state)
         "Pss_Dirty: 7 kB\nPss_Shmem: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 20 kB\n"
         "Private_Hugetlb: 2048 kB\nSwap: 4 kB\nSwapPss: 3 kB\n";
     struct tide_proc_rollup rollup;
-    assert_int_equal(tide_proc_parse_rollup(text, strlen(text), &rollup), 0);
+    assert_int_equal(tide_proc_parse_rollup(text, &rollup), 0);
     assert_int_equal(rollup.pss_bytes, 60 * 1024);
     assert_int_equal(rollup.pss_shmem_bytes, 40 * 1024);
     assert_int_equal(rollup.uss_bytes, 2078 * 1024);
     assert_int_equal(rollup.swap_pss_bytes, 3 * 1024);
-    assert_int_equal(tide_proc_parse_rollup("", 0, &rollup), -1);
+    assert_int_equal(tide_proc_parse_rollup("", &rollup), -1);
 }
 
 /* The lines of smaps, one after the other. */
 static int64_t unreserved_of(const char *text)
 {
     struct tide_proc_smaps smaps = {0};
-    while (*text) {
-        size_t len = strcspn(text, "\n");
-        tide_proc_parse_smaps_line(&smaps, text, len);
-        text += len + (text[len] == '\n');
-    }
+    char *copy = strdup(text), *rest = copy;
+    assert_non_null(copy);
+    for (const char *line; (line = strsep(&rest, "\n"));)
+        tide_proc_parse_smaps_line(&smaps, line);
+    free(copy);
     return smaps.unreserved_bytes;
 }
 
@@ -229,23 +229,27 @@ static void large_mappings_without_a_reservation_are_counted(void **state)
         0);
 }
 
-static void parse_cgroup(const char *text, struct tide_proc_cgroup *cgroup)
+static int parse_cgroup(const char *text, struct tide_proc_cgroup *cgroup)
 {
-    assert_int_equal(tide_proc_parse_cgroup(text, strlen(text), cgroup), 0);
+    char copy[4 * TIDE_PROC_CGROUP_PATH];
+    snprintf(copy, sizeof copy, "%s", text);
+    return tide_proc_parse_cgroup(copy, cgroup);
 }
 
 static void both_versions_of_cgroup_lines_are_told_apart(void **state)
 {
     (void)state;
     struct tide_proc_cgroup cgroup;
-    parse_cgroup("9:name=memory:/no\n4:hugetlb,memory:/a/b\n3:cpuset:/c\n0::/user.slice/x:y.scope\n",
-                 &cgroup);
+    assert_int_equal(
+        parse_cgroup("9:name=memory:/no\n4:hugetlb,memory:/a/b\n3:cpuset:/c\n0::/user.slice/x:y.scope\n",
+                     &cgroup),
+        0);
     assert_string_equal(cgroup.memory_path, "/a/b");
     assert_string_equal(cgroup.unified_path, "/user.slice/x:y.scope");
-    parse_cgroup("0::/gone (deleted)\n", &cgroup);
+    assert_int_equal(parse_cgroup("0::/gone (deleted)\n", &cgroup), 0);
     assert_string_equal(cgroup.memory_path, "");
     assert_string_equal(cgroup.unified_path, "/gone");
-    assert_int_equal(tide_proc_parse_cgroup("::\n0:\n", 6, &cgroup), -1);
+    assert_int_equal(parse_cgroup("::\n0:\n", &cgroup), -1);
 }
 
 static void a_cgroup_path_that_does_not_fit_is_left_out_whole(void **state)
@@ -261,37 +265,34 @@ static void a_cgroup_path_that_does_not_fit_is_left_out_whole(void **state)
 static void no_limit_is_unknown_in_both_versions(void **state)
 {
     (void)state;
-    assert_int_equal(tide_proc_parse_bytes("max\n", 4), TIDE_UNKNOWN);
-    assert_int_equal(tide_proc_parse_bytes("9223372036854771712\n", 20), TIDE_UNKNOWN);
-    assert_int_equal(tide_proc_parse_bytes("18446744073709551615\n", 21), TIDE_UNKNOWN);
-    assert_int_equal(tide_proc_parse_bytes("4294967296\n", 11), 4294967296);
-    assert_int_equal(tide_proc_parse_bytes("0\n", 2), 0);
-    assert_int_equal(tide_proc_parse_bytes("", 0), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_bytes("max\n"), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_bytes("9223372036854771712\n"), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_bytes("18446744073709551615\n"), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_bytes("4294967296\n"), 4294967296);
+    assert_int_equal(tide_proc_parse_bytes("0\n"), 0);
+    assert_int_equal(tide_proc_parse_bytes(""), TIDE_UNKNOWN);
 }
 
 static void counters_are_found_by_their_whole_name(void **state)
 {
     (void)state;
     static const char text[] = "low 1\nmax 12\noom 2\noom_kill_disable 5\noom_kill 3\n";
-    assert_int_equal(tide_proc_parse_counter(text, strlen(text), "oom_kill"), 3);
-    assert_int_equal(tide_proc_parse_counter(text, strlen(text), "max"), 12);
-    assert_int_equal(tide_proc_parse_counter(text, strlen(text), "oo"), TIDE_UNKNOWN);
-}
-
-static int64_t pressure(const char *text)
-{
-    return tide_proc_parse_pressure(text, strlen(text));
+    assert_int_equal(tide_proc_parse_counter(text, "oom_kill"), 3);
+    assert_int_equal(tide_proc_parse_counter(text, "max"), 12);
+    assert_int_equal(tide_proc_parse_counter(text, "oo"), TIDE_UNKNOWN);
 }
 
 static void pressure_is_parts_per_million_of_the_some_line(void **state)
 {
     (void)state;
-    assert_int_equal(pressure("some avg10=12.34 avg60=1.00 avg300=0.00 total=5\nfull avg10=99.00\n"), 123400);
-    assert_int_equal(pressure("some avg10=0.05 "), 500);
-    assert_int_equal(pressure("some avg10=100.00"), 1000000);
-    assert_int_equal(pressure("full avg10=99.00\n"), TIDE_UNKNOWN);
-    assert_int_equal(pressure("some avg10=x"), TIDE_UNKNOWN);
-    assert_int_equal(pressure("some avg10="), TIDE_UNKNOWN);
+    assert_int_equal(
+        tide_proc_parse_pressure("some avg10=12.34 avg60=1.00 avg300=0.00 total=5\nfull avg10=99.00\n"),
+        123400);
+    assert_int_equal(tide_proc_parse_pressure("some avg10=0.05 "), 500);
+    assert_int_equal(tide_proc_parse_pressure("some avg10=100.00"), 1000000);
+    assert_int_equal(tide_proc_parse_pressure("full avg10=99.00\n"), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_pressure("some avg10=x"), TIDE_UNKNOWN);
+    assert_int_equal(tide_proc_parse_pressure("some avg10="), TIDE_UNKNOWN);
 }
 
 static void memory_of_the_host_is_read_from_new_and_old_kernels(void **state)
@@ -299,13 +300,13 @@ static void memory_of_the_host_is_read_from_new_and_old_kernels(void **state)
     (void)state;
     struct tide_proc_meminfo meminfo;
     static const char modern[] = "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 600 kB\nCached: 5 kB\n";
-    assert_int_equal(tide_proc_parse_meminfo(modern, strlen(modern), &meminfo), 0);
+    assert_int_equal(tide_proc_parse_meminfo(modern, &meminfo), 0);
     assert_int_equal(meminfo.total_bytes, 1000 * 1024);
     assert_int_equal(meminfo.available_bytes, 600 * 1024);
     static const char old[] = "MemTotal: 1000 kB\nMemFree: 10 kB\nCached: 5 kB\n";
-    assert_int_equal(tide_proc_parse_meminfo(old, strlen(old), &meminfo), 0);
+    assert_int_equal(tide_proc_parse_meminfo(old, &meminfo), 0);
     assert_int_equal(meminfo.available_bytes, 15 * 1024);
-    assert_int_equal(tide_proc_parse_meminfo("x", 1, &meminfo), -1);
+    assert_int_equal(tide_proc_parse_meminfo("x", &meminfo), -1);
 }
 
 static void soft_limits_are_read_and_unlimited_is_unknown(void **state)
@@ -316,7 +317,7 @@ static void soft_limits_are_read_and_unlimited_is_unknown(void **state)
         "Max data size             unlimited            unlimited            bytes     \n"
         "Max address space         2147483648           unlimited            bytes     \n";
     struct tide_proc_limits limits;
-    assert_int_equal(tide_proc_parse_limits(text, strlen(text), &limits), 0);
+    assert_int_equal(tide_proc_parse_limits(text, &limits), 0);
     assert_int_equal(limits.address_space_bytes, 2147483648);
     assert_int_equal(limits.data_bytes, TIDE_UNKNOWN);
 }
