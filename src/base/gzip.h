@@ -1,25 +1,16 @@
 /*
- * gzip.h - writes a gzip-compressed stream. The same bytes give the same file: it has no name and no time in
- * it.
- *
- * tide_gzip_new -> tide_gzip_write ... -> tide_gzip_finish -> tide_gzip_free.
+ * gzip.h - writes data compressed, as gzip does. The same bytes give the same file: it has no name and no
+ * time in it.
  */
 #ifndef TIDE_GZIP_H
 #define TIDE_GZIP_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
-struct tide_gzip;
-
-/* Caller frees with tide_gzip_free. Writes to out, which stays the caller's. Check ferror(out) for write
- * errors. */
-int tide_gzip_new(FILE *out, struct tide_gzip **ret_gzip, struct tide_err *err);
-void tide_gzip_write(struct tide_gzip *gzip, const void *data, size_t len);
-/* Writes the end of the stream. Nothing may be written after it. */
-void tide_gzip_finish(struct tide_gzip *gzip);
-void tide_gzip_free(struct tide_gzip *gzip);
+/* Writes the parts, each smaller than 4 GiB, one after the other. Check ferror(out) for write errors. */
+int tide_gzip_write(FILE *out, const struct tide_buf *const *parts, size_t count, struct tide_err *err);
 
 #endif

@@ -299,7 +299,6 @@ static void put_head(struct profile *p, struct tide_buf *out)
 static int write_parts(struct profile *p, FILE *out, struct tide_err *err)
 {
     struct tide_buf head;
-    struct tide_gzip *gzip;
     tide_buf_init(&head, PART_MOST);
     put_head(p, &head);
     put_mappings(p, &head);
@@ -308,13 +307,7 @@ static int write_parts(struct profile *p, FILE *out, struct tide_err *err)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         failed |= parts[i]->failed;
     int status = failed ? tide_err_set(err, "not enough memory for a profile of %zu call sites", p->e->count)
-                        : tide_gzip_new(out, &gzip, err);
-    for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++)
-        tide_gzip_write(gzip, parts[i]->data, parts[i]->len);
-    if (!status) {
-        tide_gzip_finish(gzip);
-        tide_gzip_free(gzip);
-    }
+                        : tide_gzip_write(out, parts, sizeof parts / sizeof *parts, err);
     tide_buf_release(&head);
     return status;
 }
