@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum {
@@ -20,31 +19,26 @@ enum {
 
 /* ---- removing */
 
-/* As getdents64() returns them. */
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
+/* Lists a directory from its beginning, whoever else lists it. The caller closes it with closedir(). */
+static DIR *list(int directory)
+{
+    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    if (copy >= 0 && !listing)
+        close(copy);
+    return listing;
+}
 
 /* Removes the files of a channel's directory and then the directory, which stays if something else than files
- * is in it. Follows no links. System calls only, because a forked child calls it too. */
+ * is in it. Follows no links. */
 static void remove_place(int base, const char *name, int directory)
 {
-    _Alignas(struct entry) char text[4096];
-    int listing = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), seen = 0;
-    long got;
-    while (listing >= 0 && seen < ENTRIES_MOST &&
-           (got = syscall(SYS_getdents64, listing, text, sizeof text)) > 0)
-        for (long at = 0; at < got; seen++) {
-            const struct entry *entry = (const struct entry *)(text + at);
-            unlinkat(directory, entry->name, 0); /* fails for "." and ".." */
-            at += entry->bytes;
-        }
-    if (listing >= 0)
-        close(listing);
+    DIR *listing = list(directory);
+    const struct dirent *entry;
+    for (int n = 0; listing && n < ENTRIES_MOST && (entry = readdir(listing)); n++)
+        unlinkat(directory, entry->d_name, 0); /* fails for "." and ".." */
+    if (listing)
+        closedir(listing);
     unlinkat(base, name, AT_REMOVEDIR);
 }
 
@@ -94,14 +88,8 @@ static int make_place(struct tide_place *place, const char *base)
     if (len >= (int)sizeof place->path || !mkdtemp(place->path))
         return -1;
     place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (place->fd >= 0 && !flock(place->fd, LOCK_EX | LOCK_NB)) {
-        int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        place->listing = copy < 0 ? NULL : fdopendir(copy);
-        if (place->listing)
-            return 0;
-        if (copy >= 0)
-            close(copy);
-    }
+    if (place->fd >= 0 && !flock(place->fd, LOCK_EX | LOCK_NB) && (place->listing = list(place->fd)))
+        return 0;
     int error = errno;
     if (place->fd >= 0)
         close(place->fd);
