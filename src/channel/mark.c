@@ -44,41 +44,30 @@ enum {
     ATTACH_YIELDS = 1000 /* how long a thread waits for another one to attach before its mark is dropped */
 };
 
-struct anchor {
-    struct tide_lane_head *_Atomic lane; /* NULL: this process has none yet */
-    atomic_bool attaching;
-};
-
 /* Once true, stays true, in this process and in its children. */
 static atomic_bool off;
-static struct anchor *_Atomic anchor;
+
+/* Fills a page, which the kernel wipes in a child. */
+static struct __attribute__((aligned(4096))) {
+    struct tide_lane_head *_Atomic lane; /* NULL: this process has none yet */
+    atomic_bool attaching;
+} anchor;
 
 static void forget_lane(void)
 {
-    struct anchor *page = atomic_load(&anchor);
-    if (page) {
-        atomic_store(&page->lane, NULL);
-        atomic_store(&page->attaching, false);
-    }
+    atomic_store(&anchor.lane, NULL);
+    atomic_store(&anchor.attaching, false);
 }
 
-/* Returns the anchor, making it at the first call. NULL if no page can be mapped. Several threads may make
- * one; the first wins. */
-static struct anchor *anchor_of_process(void)
+/* True if a forked child will begin without a lane. Several threads may ask for that; it is done twice then.
+ */
+static bool forgets_at_fork(void)
 {
-    struct anchor *page = atomic_load(&anchor), *none = NULL;
-    if (page)
-        return page;
-    long bytes = sysconf(_SC_PAGESIZE);
-    page = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
-    bool forks_seen =
-        !madvise(page, (size_t)bytes, MADV_WIPEONFORK) || !pthread_atfork(NULL, NULL, forget_lane);
-    if (forks_seen && atomic_compare_exchange_strong(&anchor, &none, page))
-        return page;
-    munmap(page, (size_t)bytes);
-    return none;
+    static atomic_bool does;
+    if (!atomic_load(&does))
+        atomic_store(&does, !madvise(&anchor, sizeof anchor, MADV_WIPEONFORK) ||
+                                !pthread_atfork(NULL, NULL, forget_lane));
+    return atomic_load(&does);
 }
 
 static struct tide_lane_head *create_lane(struct tide_file_own *own, int place)
@@ -142,35 +131,33 @@ static void attach_lane(void)
     struct tide_lane_head *lane = make_lane();
     if (!lane)
         atomic_store(&off, true);
-    atomic_store(&atomic_load(&anchor)->lane, lane);
+    atomic_store(&anchor.lane, lane);
 }
 
 /* The slow path of every call. Returns the lane, or NULL if there is no tracker (this sets `off`) or another
  * thread takes too long to attach. */
 static __attribute__((noinline, cold)) struct tide_lane_head *attach(void)
 {
-    struct anchor *page = anchor_of_process();
-    if (!page) {
+    if (!forgets_at_fork()) {
         atomic_store(&off, true);
         return NULL;
     }
-    for (int yields = 0; atomic_exchange(&page->attaching, true); yields++) {
-        if (atomic_load(&page->lane) || atomic_load(&off) || yields == ATTACH_YIELDS)
-            return atomic_load(&page->lane);
+    for (int yields = 0; atomic_exchange(&anchor.attaching, true); yields++) {
+        if (atomic_load(&anchor.lane) || atomic_load(&off) || yields == ATTACH_YIELDS)
+            return atomic_load(&anchor.lane);
         sched_yield();
     }
-    if (!atomic_load(&page->lane))
+    if (!atomic_load(&anchor.lane))
         tide_file_attach(attach_lane);
-    atomic_store(&page->attaching, false);
-    return atomic_load(&page->lane);
+    atomic_store(&anchor.attaching, false);
+    return atomic_load(&anchor.lane);
 }
 
 static inline struct tide_lane_head *lane_of_process(void)
 {
     if (atomic_load_explicit(&off, memory_order_relaxed))
         return NULL;
-    struct anchor *page = atomic_load_explicit(&anchor, memory_order_acquire);
-    struct tide_lane_head *lane = page ? atomic_load_explicit(&page->lane, memory_order_acquire) : NULL;
+    struct tide_lane_head *lane = atomic_load_explicit(&anchor.lane, memory_order_acquire);
     return lane ? lane : attach();
 }
 
