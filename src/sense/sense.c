@@ -7,7 +7,6 @@
 #include "sense/sense.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -40,13 +39,6 @@ enum {
 static const int64_t rare_ns = (int64_t)5 * TIDE_NS_PER_S;        /* between looks at what seldom changes */
 static const int64_t peak_again_ns = (int64_t)10 * TIDE_NS_PER_S; /* between rows that only have a new peak */
 
-/* A process of the recording, found by its PID, the newest first. */
-struct known_process {
-    uint64_t start_ticks;
-    int64_t id;
-    size_t older; /* index + 1 of the process that had the PID before; 0: none */
-};
-
 /* A limit of the tree or of a part of it. Every look sets those that it finds. A row is written only when one
  * appeared, changed or ended. */
 struct limit {
@@ -73,10 +65,8 @@ struct tide_sense {
     int meminfo_fd;
     struct tide_proc_meminfo host;
     int64_t rare_ns; /* when that was last read; TIDE_UNKNOWN: never */
-    struct known_process *known;
-    size_t known_count, known_capacity;
-    struct tide_map known_by_pid;       /* -> index + 1 */
-    struct tide_map known_by_inner_pid; /* by its PIDs in inner namespaces */
+    struct tide_map
+        ids; /* of a PID, here or in an inner namespace, and a start time -> id in the recording */
     char notes[NOTES_MAX][NOTE_TEXT];
     int64_t note_kills[NOTES_MAX]; /* kills that each note reports */
     size_t note_count;
@@ -109,8 +99,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
     sense->rare_ns = TIDE_UNKNOWN;
     sense->meminfo_fd = -1;
-    tide_map_init(&sense->known_by_pid, PROCESSES_MAX);
-    tide_map_init(&sense->known_by_inner_pid, PROCESSES_MAX);
+    tide_map_init(&sense->ids, PROCESSES_MAX);
     tide_smaps_init(&sense->smaps, config->smaps_budget_ppm);
     if (tide_tree_init(&sense->tree, config->proc_path, config->adopt_orphans, err) != 0) {
         free(sense);
@@ -146,49 +135,31 @@ void tide_sense_free(struct tide_sense *sense)
     tide_shared_release(&sense->shared);
     tide_tree_release(&sense->tree);
     tide_smaps_release(&sense->smaps);
-    tide_map_release(&sense->known_by_pid);
-    tide_map_release(&sense->known_by_inner_pid);
-    free(sense->known);
+    tide_map_release(&sense->ids);
     free(sense);
 }
 
 /* --- processes by PID ---------------------------------------------------------------------------------- */
 
-static void remember_under(struct tide_sense *sense, struct tide_map *map, int64_t pid,
-                           const struct tide_member *member)
+static uint64_t key_of(int64_t pid, uint64_t start_ticks)
 {
-    if (TIDE_GROW(sense->known, sense->known_capacity, sense->known_count + 1, PROCESSES_MAX) != 0)
-        return;
-    uint64_t older = 0;
-    tide_map_get(map, (uint64_t)pid, &older);
-    sense->known[sense->known_count] = (struct known_process){member->start_ticks, member->id, (size_t)older};
-    if (tide_map_put(map, (uint64_t)pid, sense->known_count + 1) == 0)
-        sense->known_count++;
+    uint64_t who[] = {(uint64_t)pid, start_ticks};
+    return tide_map_key(TIDE_MAP_SEED, who, sizeof who);
 }
 
 static void remember_process(struct tide_sense *sense, const struct tide_member *member)
 {
-    remember_under(sense, &sense->known_by_pid, member->pid, member);
-    for (int i = 1; i < member->now.namespace_count; i++)
-        remember_under(sense, &sense->known_by_inner_pid, member->now.namespace_pids[i], member);
-}
-
-static int64_t find_known(const struct tide_sense *sense, const struct tide_map *map, int64_t pid,
-                          uint64_t start_ticks)
-{
-    uint64_t next;
-    if (!tide_map_get(map, (uint64_t)pid, &next))
-        return 0;
-    for (; next; next = sense->known[next - 1].older)
-        if (start_ticks == 0 || sense->known[next - 1].start_ticks == start_ticks)
-            return sense->known[next - 1].id;
-    return 0;
+    for (int i = member->now.namespace_count; i-- > 1;)
+        tide_map_put(&sense->ids, key_of(member->now.namespace_pids[i], member->start_ticks),
+                     (uint64_t)member->id);
+    tide_map_put(&sense->ids, key_of(member->pid, member->start_ticks), (uint64_t)member->id);
 }
 
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
 {
-    int64_t id = find_known(sense, &sense->known_by_pid, pid, start_ticks);
-    return id || start_ticks == 0 ? id : find_known(sense, &sense->known_by_inner_pid, pid, start_ticks);
+    uint64_t id = 0;
+    tide_map_get(&sense->ids, key_of(pid, start_ticks), &id);
+    return (int64_t)id;
 }
 
 /* Finds a member by a PID that it may know itself by. NULL: there is none. */

@@ -72,9 +72,8 @@ void tide_sense_free(struct tide_sense *sense);
 int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
                     struct tide_sense_view *ret_view, struct tide_err *err);
 
-/* Returns the recording's id of the process with that PID and start time (start_ticks 0: the one that lives
- * or lived last). 0 if it is not a member. With a start time, the PID may be that of an inner namespace,
- * which is all that a process in a container knows of itself. */
+/* Returns the recording's id of the process with that PID and start time; 0 if it is not a member. The PID
+ * may be that of an inner namespace, which is all that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
 /* The name of a process at the last look; "" if it is not a member. Borrowed until the next look. */
