@@ -45,13 +45,14 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
     const struct tide_judged *worst = &answer->assessment->judged[0];
     bool found =
         tide_verdict_grows(&worst->verdict) || worst->verdict.kind == TIDE_JUMP || worst->crest.epochs;
+    /* What no process maps has no call site. */
+    bool unnamed = found && !worst->shared && !tide_sites_were_asked(answer->history);
     tide_assessment_print(answer->assessment, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s", shown);
-    else if (found && !tide_sites_were_asked(answer->history) &&
-             tide_preloading_is_useless(answer, useless, sizeof useless))
+    else if (unnamed && tide_preloading_is_useless(answer, useless, sizeof useless))
         snprintf(next, sizeof next, "--heap would not name the code that holds it: %s", useless);
-    else if (found && !tide_sites_were_asked(answer->history))
+    else if (unnamed)
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else
         snprintf(next, sizeof next, "tidemark watch %s", shown);

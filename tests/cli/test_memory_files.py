@@ -60,3 +60,16 @@ def test_where_others_are_in_the_group_nobody_is_accused(recorded, small_cgroup)
         finally:
             other.kill()
     assert verdict["verdict"] != "leak", said
+
+
+def test_no_code_is_promised_for_memory_that_no_process_maps(run, binary, tmp_path):
+    (tmp_path / "train.py").write_text(f"""\
+import os, time
+for step in range({STEPS}):
+    os.write(os.memfd_create("batch"), bytes({EACH}))
+    print("step", step, flush=True)
+    time.sleep(0.02)
+""")
+    said = run(binary, "run", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", "train.py", cwd=tmp_path).err
+    assert "LEAK in shared memory" in said and "--heap" not in said, said
+    assert re.search(r"^  next +tidemark watch a\.tide$", said, re.M), said
