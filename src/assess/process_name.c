@@ -7,10 +7,25 @@
 
 enum { TITLE = 56 }; /* two of them and the words between fit into a name */
 
+/* True if a role is the beginning of a command with each run of digits as '#'. */
+static bool is_unnumbered(const char *role, const char *command)
+{
+    for (; *role; role++) {
+        size_t digits = *role == '#' ? strspn(command, "0123456789") : 0;
+        if (!digits && *role != *command)
+            return false;
+        command += digits ? digits : 1;
+    }
+    return true;
+}
+
 char *tide_process_title(const struct tide_history_process *p, char *out, size_t size)
 {
     char number[40] = "";
     const char *called = p->row.role[0] ? p->row.role : p->row.name;
+    bool alone = p->number < 0 && p->row.rank == TIDE_UNKNOWN;
+    if (alone && strchr(called, '#') && is_unnumbered(called, p->row.command))
+        called = p->row.command; /* as the process called itself */
     if (p->row.rank != TIDE_UNKNOWN)
         snprintf(number, sizeof number, " rank %lld", (long long)p->row.rank);
     else if (p->number >= 0)

@@ -47,6 +47,20 @@ def test_a_worker_has_its_number(tidemark, tmp_path, leaking):
     assert said == f"tidemark: LEAK in pt_data_worker {leaking}[{11 + leaking}] (child of train.py[10])"
 
 
+@pytest.mark.parametrize("role, command, name", [
+    ("redis-server *:#", "redis-server *:6379", "redis-server *:6379"),
+    ("C# host #", "C# host 12 idle", "C# host 12 idle"),
+    ("worker #", "python3 train.py", "worker #"),
+])
+def test_a_process_is_called_as_it_calls_itself(tidemark, tmp_path, role, command, name):
+    r = Recording(tmp_path / "a.tide")
+    r.process(10, "main", role=role, command=command)
+    for t in range(200):
+        r.tick(t / 4, {1: (50 + t) * MIB})
+        r.mark(t / 4, STEP, t)
+    assert tidemark("judge", r.close()).out.splitlines()[0] == f"tidemark: LEAK in {name}[10]"
+
+
 def launched(path):
     """torchrun starts train.py as rank 1, which starts a helper."""
     r = Recording(path)
