@@ -81,7 +81,7 @@ static void say_generations(const struct tide_assessing *s, struct tide_judged *
         largest = fmax(largest, bytes[i]);
     v->kind = TIDE_SPIKES;
     v->shape = TIDE_SHAPE_LEVEL;
-    v->growth_bytes = v->floor_first = v->floor_last = 0;
+    v->growth_bytes = v->floor_first = v->floor_last = v->floor_lowest = v->floor_highest = 0;
     v->slope = v->slope_low = v->slope_high = v->detectable = v->knee_x = v->jump_x = NAN;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
     j->phase[0] = 0;

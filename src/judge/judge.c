@@ -418,6 +418,11 @@ static void fill_ends(struct tide_judging *j)
         v->floor_last = j->y[j->n - 1];
     v->floor_last = fmin(v->floor_last, v->peak); /* the fit may go on after the last window */
     v->growth_bytes = v->floor_last - v->floor_first;
+    v->floor_lowest = v->floor_highest = j->y[j->start];
+    for (size_t i = j->start; i < j->n; i++) {
+        v->floor_lowest = fmin(v->floor_lowest, j->y[i]);
+        v->floor_highest = fmax(v->floor_highest, j->y[i]);
+    }
 }
 
 /* One or two moments: nothing can be fitted. Asks for as many more as are missing to TIDE_SHORT_MOMENTS. */

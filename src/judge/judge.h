@@ -81,6 +81,7 @@ struct tide_verdict {
     double start_x;     /* where warm-up ends */
     double floor_first; /* of the fitted floor at start_x, in bytes */
     double floor_last;
+    double floor_lowest, floor_highest;  /* of the floor's windows since start_x */
     double peak;                         /* largest value seen */
     double growth_bytes;                 /* of the floor, start_x to x_last */
     double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval; jump: only

@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 import random
+import re
 
 import pytest
 
@@ -209,3 +210,12 @@ def test_workers_that_grow_together_are_not_among_the_others(tidemark, tmp_path,
         r.mark(step / 10, STEP, step)
     found = tidemark("judge", "--json", r.close()).json
     assert found["verdict"] == "leak" and found["others"].startswith(f"1 other process {how}, "), found
+
+
+def test_a_floor_that_moves_is_not_said_to_stay(tidemark, tmp_path):
+    """A collector that runs every 170 steps: its floor is no level, least of all the mean."""
+    (tmp_path / "a.csv").write_text("step,rss_mib\n" + "".join(f"{i},{500 + i % 170 * 4}\n" for i in range(400)))
+    said = tidemark("judge", "a.csv").out
+    assert said.startswith("tidemark: FLAT"), said
+    low, high = re.search(r"the floor moves between ([\d.]+) MiB and ([\d.]+) MiB without a trend;", said).groups()
+    assert float(low) < 520 and float(high) > 900, said

@@ -212,13 +212,17 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
 static void put_level(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    const double falls = 0.1; /* of the floor: more is said as a fall */
+    const double falls = 0.1;  /* of the floor: more is said as a fall */
+    const double moves = 0.25; /* of the floor: a range of more is said, because there is no level */
     if (isfinite(v->drop_x))
         tide_buf_format(b, "the floor fell by %s at %s and stays at %s", TIDE_SIZE(v->drop_bytes),
                         PLACE(j, v->drop_x), TIDE_SIZE(v->floor_last));
     else if (v->floor_first - v->floor_last > falls * v->floor_first)
         tide_buf_format(b, "the floor falls, from %s to %s", TIDE_SIZE(v->floor_first),
                         TIDE_SIZE(v->floor_last));
+    else if (v->floor_highest - v->floor_lowest > moves * v->floor_last)
+        tide_buf_format(b, "the floor moves between %s and %s without a trend", TIDE_SIZE(v->floor_lowest),
+                        TIDE_SIZE(v->floor_highest));
     else
         tide_buf_format(b, "the floor stays at %s", TIDE_SIZE(v->floor_last));
     if (isfinite(v->detectable) && v->detectable > 0)
