@@ -223,7 +223,8 @@ static int describe_others(struct tide_assessing *s)
         known += once < mine;
         rss += mine;
         counted += once;
-        unshared += no_longer_shared(&h->processes[i]);
+        if (tide_history_process(h, h->processes[i].row.parent)) /* else workers that shared with it ended */
+            unshared += no_longer_shared(&h->processes[i]);
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
         return 0;

@@ -307,6 +307,28 @@ static void pages_that_workers_copy_are_said(void **state)
     tide_assessment_free(a);
 }
 
+/* A parent whose pages are its own again when its workers have ended has copied nothing. */
+static void a_parent_whose_workers_end_copies_nothing(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"),
+            worker = add_process(&m, 101, parent, "python", "worker");
+    for (int64_t step = 0; step < 200; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look_at_shared(&m, 2, 200 * MIB + step * MIB, GIB, GIB);
+        sample(&m, parent, 200 * MIB);
+        sample(&m, worker, 200 * MIB + step * MIB);
+        if (step == 20 || step == 180)
+            read_shared(&m, parent, 150 * MIB, step * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(!strncmp(a->others, "1 other process steady, 204 MiB RSS", 35));
+    tide_assessment_free(a);
+}
+
 /* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
 static void workers_that_leak_together_come_before_the_tree(void **state)
 {
@@ -342,6 +364,7 @@ int main(void)
         cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
         cmocka_unit_test(forked_workers_that_come_and_go_are_counted_without_their_parents_pages),
         cmocka_unit_test(pages_that_workers_copy_are_said),
+        cmocka_unit_test(a_parent_whose_workers_end_copies_nothing),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
