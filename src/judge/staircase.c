@@ -13,7 +13,8 @@ struct stairs {
     double usual; /* standard deviation of the difference of neighbours on one tread */
     double tall;  /* least height of a stair */
     double first_x, last_x;
-    double first_y, last_y; /* of the floor after the first and after the last */
+    double first_y, last_y;         /* of the floor after the first and after the last */
+    double first_width, last_width; /* from the point before to the one after: the stair is in between */
     double sum, sum_of_squares, down, tallest;
     double sum_of_gaps_squared; /* between one stair and the next */
     size_t count;
@@ -55,9 +56,11 @@ static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, 
     s->sum += step;
     s->sum_of_squares += step * step;
     s->tallest = fmax(s->tallest, step);
+    s->last_width = x[i + 1] - x[i];
     if (s->count == 1) {
         s->first_x = x[i + 1];
         s->first_y = y[i + 1];
+        s->first_width = s->last_width;
     } else
         s->sum_of_gaps_squared += (x[i + 1] - s->last_x) * (x[i + 1] - s->last_x);
     s->last_x = x[i + 1];
@@ -172,10 +175,11 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
         tide_judging_say_undecided(j, line->tail, line->tail_error);
         return true;
     }
-    /* The growth from the first stair to the last. What is unsure: the places of both (a window), the levels
-     * (noise), and what the stairs differ by. */
-    double rate = (s.last_y - s.first_y) / spread;
-    double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + off / spread;
+    /* The growth from the first stair to the last. What is unsure: the places of both (a window, wider where
+     * looks came late), the levels (noise), and what the stairs differ by. */
+    double rate = (s.last_y - s.first_y) / spread, width = fmax(window, fmax(s.first_width, s.last_width));
+    double unsure =
+        rate * width / fmax(spread - width, window) + 2 * sqrt(2) * s.usual / spread + off / spread;
     struct tide_verdict *v = j->v;
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;

@@ -351,6 +351,29 @@ static void what_rises_after_two_drops_is_no_level(void **state)
     assert_true(10 * leaks >= 9 * total);
 }
 
+/* No look for that many steps around the last stair, on a busy machine: where it is, is less sure. */
+static void looks_that_come_late_widen_the_interval_of_a_staircase(void **state)
+{
+    static const double epochs[] = {50, 100, 150, 200, 250, 300, 350};
+    (void)state;
+    for (double late = 5; late <= 30; late += 5) {
+        size_t count = 0;
+        for (double x = 0; x < 400; x += 2.5) {
+            if (x > 349 && x < 350 + late)
+                continue;
+            xs[count] = x;
+            ys[count++] = 1e7 + 2 * 0x1p20 * floor(x / 50) + 2e3 * noise();
+        }
+        struct tide_judge_input input = input_of(count);
+        input.epochs = epochs;
+        input.epoch_count = sizeof epochs / sizeof *epochs;
+        struct tide_verdict v = judge(input);
+        assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
+        assert_int_equal(v.stairs_at, TIDE_STAIRS_AT_EPOCHS);
+        assert_true(v.slope_low <= 2 * 0x1p20 / 50 && v.slope_high >= 2 * 0x1p20 / 50);
+    }
+}
+
 /* It leaks all along, and what is dropped is as much as a few hundred steps leak. */
 static void what_rises_on_after_a_drop_of_as_much_is_no_level(void **state)
 {
@@ -891,6 +914,7 @@ int main(void)
         cmocka_unit_test(a_leak_after_two_drops_is_found),
         cmocka_unit_test(the_drop_of_a_ramp_is_said_in_full),
         cmocka_unit_test(a_jump_after_a_drop_is_where_it_was),
+        cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
