@@ -112,11 +112,6 @@ const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from, bool b_
 /* Ends a tile in plain C: writes sums [rows][columns] to c. */
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);
 
-/* The window functions of kinds that have one. */
-void tide_window_avx2(const struct tide_window_tile *tile);
-void tide_window_avx512(const struct tide_window_tile *tile);
-void tide_window_avx512_bf16(const struct tide_window_tile *tile);
-
 extern const struct tide_tile_kind tide_tile_plain, tide_tile_avx2, tide_tile_avx512, tide_tile_avx512_bf16,
     tide_tile_amx;
 

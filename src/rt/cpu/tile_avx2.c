@@ -1,5 +1,6 @@
 /*
- * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a use all sixteen registers.
+ * tile_avx2.c - tiles of 4 x 24, also of windows: twelve vectors of sums, three of b and one of a use all
+ * sixteen registers.
  */
 #include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
@@ -91,26 +92,43 @@ AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, ui
         tide_pack(o, (struct tide_strip){s.line, s.lanes, whole, s.last}, to);
 }
 
-/* Writes the tile's whole vectors; there may be fewer than VECTORS. */
-TIDE_INLINE AVX2 void write_whole(const struct tide_tile *t, __m256 sums[ROWS][VECTORS])
+/* ---- tiles */
+
+TIDE_INLINE AVX2 void begin_sums(__m256 sums[ROWS][VECTORS], bool begins, const float *kept)
 {
 #pragma GCC unroll 4
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 3
-        for (int v = 0; v < VECTORS; v++) {
-            if (v * LANES >= t->width)
-                break;
-            float *c = (float *)(void *)t->c + i * t->c_stride + v * LANES;
-            __m256 sum = sums[i][v];
-            if (t->bias)
-                sum = _mm256_add_ps(sum, _mm256_loadu_ps(t->bias + v * LANES));
-            if (t->add)
-                sum = _mm256_add_ps(
-                    sum, _mm256_loadu_ps((const float *)(const void *)t->add + i * t->c_stride + v * LANES));
-            if (t->relu)
-                sum = _mm256_max_ps(sum, _mm256_setzero_ps());
-            _mm256_storeu_ps(c, sum);
-        }
+        for (int v = 0; v < VECTORS; v++)
+            sums[i][v] = begins ? _mm256_setzero_ps() : _mm256_load_ps(kept + i * COLUMNS + v * LANES);
+}
+
+TIDE_INLINE AVX2 void keep_sums(__m256 sums[ROWS][VECTORS], float *to)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            _mm256_store_ps(to + i * COLUMNS + v * LANES, sums[i][v]);
+}
+
+/* Writes whole vectors of a row; there may be fewer than VECTORS. */
+TIDE_INLINE AVX2 void write_row(char *c, const char *add, const float *bias, bool relu, int64_t width,
+                                const __m256 sums[VECTORS])
+{
+#pragma GCC unroll 3
+    for (int v = 0; v < VECTORS; v++) {
+        __m256 sum = sums[v];
+        if (v * LANES >= width)
+            break;
+        if (bias)
+            sum = _mm256_add_ps(sum, _mm256_loadu_ps(bias + v * LANES));
+        if (add)
+            sum = _mm256_add_ps(sum, _mm256_loadu_ps((const float *)(const void *)add + v * LANES));
+        if (relu)
+            sum = _mm256_max_ps(sum, _mm256_setzero_ps());
+        _mm256_storeu_ps((float *)(void *)c + v * LANES, sum);
+    }
 }
 
 TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, const int64_t a_cell)
@@ -120,11 +138,7 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
     const int64_t b_cell = t->b_cell;
     struct tide_cache_lines ask = t->ask;
     int64_t asks = (ask.count * AHEAD + t->cells - 1) / t->cells;
-#pragma GCC unroll 4
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 3
-        for (int v = 0; v < VECTORS; v++)
-            sums[i][v] = t->begins ? _mm256_setzero_ps() : _mm256_load_ps(t->sums + i * COLUMNS + v * LANES);
+    begin_sums(sums, t->begins, t->sums);
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;
         tide_cache_lines_ask_some(&ask, asks);
@@ -144,15 +158,14 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
         }
     }
     if (t->ends && t->to == TIDE_F32 && t->rows == ROWS && t->width % LANES == 0) {
-        write_whole(t, sums);
+        const int64_t row = t->c_stride * (int64_t)sizeof(float);
+#pragma GCC unroll 4
+        for (int i = 0; i < ROWS; i++)
+            write_row(t->c + i * row, t->add ? t->add + i * row : NULL, t->bias, t->relu, t->width, sums[i]);
         return;
     }
     _Alignas(32) float room[ROWS * COLUMNS], *all = t->ends ? room : t->sums;
-#pragma GCC unroll 4
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 3
-        for (int v = 0; v < VECTORS; v++)
-            _mm256_store_ps(all + i * COLUMNS + v * LANES, sums[i][v]);
+    keep_sums(sums, all);
     if (t->ends)
         tide_tile_write_plainly(t, all, COLUMNS);
 }
@@ -281,6 +294,74 @@ AVX2 static void along_avx2(const struct tide_few *f)
             along_lines(f, row, line, cells);
 }
 
+/* ---- windows */
+
+static void write_window(const struct tide_window_tile *t, const float *sums)
+{
+    struct tide_tile row = {.to = t->to, .rows = 1, .width = t->width, .bias = t->bias, .relu = t->relu};
+    for (int64_t i = 0; i < t->rows; i++) {
+        row.c = t->c + t->c_row[i];
+        row.add = t->add ? t->add + t->c_row[i] : NULL;
+        tide_tile_write_plainly(&row, sums + i * COLUMNS, COLUMNS);
+    }
+}
+
+/* cuts: only some lanes of the last vector may be read. */
+TIDE_INLINE AVX2 void multiply_window(const struct tide_window_tile *t, const int vectors, const bool cuts)
+{
+    __m256 sums[ROWS][VECTORS];
+    const float *a[ROWS];
+    const int64_t b_cell = t->b_cell, a_cell = t->a_cell;
+    const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)t->width - (vectors - 1) * LANES),
+                                             _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    begin_sums(sums, t->begins, t->sums);
+#pragma GCC unroll 4
+    for (int i = 0; i < ROWS; i++)
+        a[i] = (const float *)(const void *)t->a[i];
+    for (int64_t s = 0; s < t->stretch_count; s++) {
+        const struct tide_stretch stretch = t->stretches[s];
+        const float *b = (const float *)(const void *)t->b + stretch.b * b_cell;
+        int64_t at = stretch.a;
+        for (int64_t cell = 0; cell < stretch.cells; cell++, at += a_cell, b += b_cell) {
+            __m256 columns[VECTORS];
+#pragma GCC unroll 3
+            for (int v = 0; v < vectors; v++)
+                columns[v] = cuts && v == vectors - 1 ? _mm256_maskload_ps(b + v * LANES, lanes)
+                                                      : _mm256_loadu_ps(b + v * LANES);
+#pragma GCC unroll 4
+            for (int i = 0; i < ROWS; i++) {
+                __m256 row = _mm256_broadcast_ss(a[i] + at);
+#pragma GCC unroll 3
+                for (int v = 0; v < vectors; v++)
+                    sums[i][v] = _mm256_fmadd_ps(row, columns[v], sums[i][v]);
+            }
+        }
+    }
+    if (t->ends && t->to == TIDE_F32 && t->rows == ROWS && t->width == COLUMNS) {
+#pragma GCC unroll 4
+        for (int i = 0; i < ROWS; i++)
+            write_row(t->c + t->c_row[i], t->add ? t->add + t->c_row[i] : NULL, t->bias, t->relu, COLUMNS,
+                      sums[i]);
+        return;
+    }
+    _Alignas(32) float room[ROWS * COLUMNS], *all = t->ends ? room : t->sums;
+    keep_sums(sums, all);
+    if (t->ends)
+        write_window(t, all);
+}
+
+AVX2 static void window_avx2(const struct tide_window_tile *t)
+{
+    if (t->width > 2 * LANES && !t->is_cut)
+        multiply_window(t, 3, false);
+    else if (t->width > 2 * LANES)
+        multiply_window(t, 3, true);
+    else if (t->width > LANES)
+        multiply_window(t, 2, true);
+    else
+        multiply_window(t, 1, true);
+}
+
 const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .cells = TIDE_F32,
                                               .rows = ROWS,
@@ -296,6 +377,6 @@ const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .tile = tile_avx2,
                                               .across = across_avx2,
                                               .along = along_avx2,
-                                              .window = tide_window_avx2};
+                                              .window = window_avx2};
 
 #endif
