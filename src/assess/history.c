@@ -25,6 +25,7 @@ enum {
     WINDOW = 1 << 12,     /* ticks */
     MARK_BATCH = 1 << 18, /* marks read before they are sorted in */
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
+    MAX_TEXTS = 1 << 20,  /* distinct texts; further ones are stored each time */
     MAX_LIST = 1 << 16,   /* limits, notes, devices, states of the hook */
     COARSEST = 1 << 24,   /* no thinning beyond this */
 };
@@ -82,11 +83,14 @@ static uint64_t key_of_mark(const void *element)
 static const struct tide_layout points = TIDE_LAYOUT(struct tide_history_point, private_bytes, NULL),
                                 smaps = TIDE_LAYOUT(struct tide_history_smaps, pss_bytes, NULL),
                                 ticks = TIDE_LAYOUT(struct tide_tick, counted_bytes, NULL),
+                                heap_points = TIDE_LAYOUT(struct tide_history_heap_point, live_bytes, NULL),
+                                site_points = TIDE_LAYOUT(struct tide_history_site_point, live_bytes, NULL),
                                 gpus = TIDE_LAYOUT(struct tide_history_gpu, bytes, key_of_gpu),
                                 all_marks = TIDE_LAYOUT(struct tide_history_mark, number, key_of_mark);
 
-void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
-                       int64_t cell_ns, const struct tide_layout *layout)
+/* Thins one array and shrinks its storage. */
+static void thin(struct tide_history *history, void *array, size_t *count, size_t *capacity, int64_t cell_ns,
+                 const struct tide_layout *layout)
 {
     void *elements;
 
@@ -108,16 +112,18 @@ static void thin_all(struct tide_history *history, int64_t cell_ns)
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
         process->shares.settled = process->shares.readings = 0;
-        tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity, cell_ns,
-                          &points);
-        tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity, cell_ns,
-                          &smaps);
+        thin(history, &process->points, &process->point_count, &process->point_capacity, cell_ns, &points);
+        thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity, cell_ns, &smaps);
+        thin(history, &process->heap, &process->heap_count, &process->heap_capacity, cell_ns, &heap_points);
     }
-    tide_history_thin(history, &history->ticks, &history->tick_count, &p->tick_capacity, cell_ns, &ticks);
-    tide_history_thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, cell_ns, &gpus);
-    tide_history_heap_thin(history, cell_ns);
+    for (size_t i = 0; i < history->site_count; i++) {
+        struct tide_history_site *site = &history->sites[i];
+        thin(history, &site->points, &site->point_count, &site->point_capacity, cell_ns, &site_points);
+    }
+    thin(history, &history->ticks, &history->tick_count, &p->tick_capacity, cell_ns, &ticks);
+    thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, cell_ns, &gpus);
     settle_marks(history);
-    tide_history_thin(history, &history->marks, &history->mark_count, &p->mark_capacity, cell_ns, &all_marks);
+    thin(history, &history->marks, &history->mark_count, &p->mark_capacity, cell_ns, &all_marks);
     p->sorted_marks = history->mark_count;
 }
 
@@ -194,7 +200,8 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     tide_map_init(&p->names, MAX_NAMES);
     tide_arena_init(&p->lists, p->max_bytes / 8);
     history->private = p;
-    tide_history_heap_init(history);
+    tide_arena_init(&p->heap.texts, p->max_bytes);
+    tide_map_init(&p->heap.text_by_key, MAX_TEXTS);
     history->command = "";
     history->thinned = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
@@ -223,11 +230,19 @@ void tide_history_free(struct tide_history *history)
     free(history->limits);
     free(history->notes);
     free(history->heap_status);
-    tide_history_heap_release(history);
-    tide_map_release(&history->private->names);
-    tide_arena_release(&history->private->lists);
-    free(history->private->window);
-    free(history->private);
+    free(history->frames);
+    for (size_t i = 0; i < history->site_count; i++)
+        free(history->sites[i].points);
+    free(history->sites);
+    struct tide_history_private *p = history->private;
+    free(p->heap.stacks);
+    free(p->heap.stack_frames);
+    tide_arena_release(&p->heap.texts);
+    tide_map_release(&p->heap.text_by_key);
+    tide_map_release(&p->names);
+    tide_arena_release(&p->lists);
+    free(p->window);
+    free(p);
     free(history);
 }
 

@@ -4,7 +4,6 @@
 #ifndef TIDE_HISTORY_PRIVATE_H
 #define TIDE_HISTORY_PRIVATE_H
 
-#include "assess/downsample.h"
 #include "assess/history.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -79,10 +78,6 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
          ? -1                                                                                                \
          : ((array)[(count)++] = (__VA_ARGS__), 0))
 
-/* Thins one array and shrinks its storage. */
-void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
-                       int64_t cell_ns, const struct tide_layout *layout);
-
 /* Returns the process of a sample. NULL: there is no such process; the row is counted as skipped. */
 struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t id);
 
@@ -97,9 +92,6 @@ void tide_shared_parts_settle(struct tide_history *history);
 /* history_sites.c */
 /* Returns a copy that lives as long as the history, the same for equal texts; or NULL. */
 const char *tide_history_text(struct tide_history *history, const char *text, struct tide_err *err);
-void tide_history_heap_init(struct tide_history *history);
-void tide_history_heap_release(struct tide_history *history);
-void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);
 /* Reads new frames, stacks and sites; call it before the windows. */
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader);
 tide_history_on_sample tide_history_on_site_sample, tide_history_on_heap_sample;

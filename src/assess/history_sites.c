@@ -12,48 +12,8 @@
 enum {
     MAX_FRAMES = 1 << 21,
     MAX_STACK_FRAMES = 1 << 25,
-    MAX_TEXTS = 1 << 20, /* distinct texts; further ones are stored each time */
     MAX_DEPTH = 1 << 12,
 };
-
-void tide_history_heap_init(struct tide_history *history)
-{
-    struct tide_history_heap *heap = &history->private->heap;
-
-    tide_arena_init(&heap->texts, history->private->max_bytes);
-    tide_map_init(&heap->text_by_key, MAX_TEXTS);
-}
-
-void tide_history_heap_release(struct tide_history *history)
-{
-    struct tide_history_heap *heap = &history->private->heap;
-
-    for (size_t i = 0; i < history->site_count; i++)
-        free(history->sites[i].points);
-    free(history->sites);
-    free(history->frames);
-    free(heap->stacks);
-    free(heap->stack_frames);
-    tide_arena_release(&heap->texts);
-    tide_map_release(&heap->text_by_key);
-}
-
-static const struct tide_layout heap_points = TIDE_LAYOUT(struct tide_history_heap_point, live_bytes, NULL),
-                                site_points = TIDE_LAYOUT(struct tide_history_site_point, live_bytes, NULL);
-
-void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
-{
-    for (size_t i = 0; i < history->process_count; i++) {
-        struct tide_history_process *process = &history->processes[i];
-        tide_history_thin(history, &process->heap, &process->heap_count, &process->heap_capacity, cell_ns,
-                          &heap_points);
-    }
-    for (size_t i = 0; i < history->site_count; i++) {
-        struct tide_history_site *site = &history->sites[i];
-        tide_history_thin(history, &site->points, &site->point_count, &site->point_capacity, cell_ns,
-                          &site_points);
-    }
-}
 
 /* --- frames -------------------------------------------------------------------------------------------- */
 
