@@ -20,25 +20,6 @@ static int64_t value_of(const struct tide_strided *series, size_t i)
     return load(series->values, series->value_stride, i);
 }
 
-size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns)
-{
-    size_t low = from, stride = 1;
-    while (low < series->count && time_of(series, low) < t_ns) {
-        from = low + 1;
-        low += stride;
-        stride *= 2;
-    }
-    size_t high = low < series->count ? low : series->count;
-    while (from < high) {
-        size_t middle = from + (high - from) / 2;
-        if (time_of(series, middle) < t_ns)
-            from = middle + 1;
-        else
-            high = middle;
-    }
-    return from;
-}
-
 static void widen(struct tide_bin *bin, int64_t value)
 {
     if (value < 0)
@@ -68,50 +49,31 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
     }
 }
 
-/* For each i, finds the smallest (sign 1) or largest (sign -1) of `reach` values from i on, in the direction
- * of `forward`. A deque of indices whose values increase keeps it linear. */
-static void slide(const int64_t *from, size_t count, size_t reach, int sign, bool forward, size_t *deque,
-                  int64_t *to)
-{
-    size_t head = 0, tail = 0;
-    for (size_t k = 0; k < count; k++) {
-        size_t i = forward ? count - 1 - k : k;
-        while (tail > head && sign * from[deque[tail - 1]] >= sign * from[i])
-            tail--;
-        deque[tail++] = i;
-        size_t oldest = deque[head];
-        if ((forward ? oldest - i : i - oldest) >= reach)
-            head++;
-        to[i] = from[deque[head]];
-    }
-}
-
 int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int64_t *ret_floor)
 {
-    if (count == 0)
-        return 0;
-    size_t *deque = calloc(count, sizeof *deque);
-    int64_t *known = calloc(count, sizeof *known), *eroded = calloc(count, sizeof *eroded);
-    int bad = !deque || !known || !eroded ? -1 : 0;
+    int64_t *lowest = calloc(count + 1, sizeof *lowest); /* of the next `reach` bins of the stretch */
+    if (!lowest)
+        return -1;
+    reach = reach ? reach : 1;
     /* Unknown stretches (before a process began, after it ended) split the series: each is opened alone. */
-    for (size_t from = 0; !bad && from < count;) {
-        size_t to = from;
-        while (to < count && bins[to].low >= 0) {
-            known[to - from] = bins[to].low;
+    for (size_t from = 0, to; from < count; from = to + 1) {
+        for (to = from; to < count && bins[to].low >= 0;)
             to++;
+        for (size_t i = from; i < to; i++) {
+            lowest[i] = bins[i].low;
+            for (size_t k = i + 1; k < to && k < i + reach; k++)
+                lowest[i] = bins[k].low < lowest[i] ? bins[k].low : lowest[i];
         }
-        if (to == from) {
-            ret_floor[from++] = TIDE_UNKNOWN;
-            continue;
+        for (size_t i = from; i < to; i++) {
+            ret_floor[i] = lowest[i];
+            for (size_t k = i; k-- > from && k + reach > i;)
+                ret_floor[i] = lowest[k] > ret_floor[i] ? lowest[k] : ret_floor[i];
         }
-        slide(known, to - from, reach ? reach : 1, 1, true, deque, eroded);
-        slide(eroded, to - from, reach ? reach : 1, -1, false, deque, ret_floor + from);
-        from = to;
+        if (to < count)
+            ret_floor[to] = TIDE_UNKNOWN;
     }
-    free(deque);
-    free(known);
-    free(eroded);
-    return bad;
+    free(lowest);
+    return 0;
 }
 
 double tide_axis_between(const struct tide_axis *axis, int64_t t_ns)

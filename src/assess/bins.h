@@ -32,10 +32,6 @@ struct tide_bin {
     int64_t low, high; /* bytes; TIDE_UNKNOWN where nothing is known */
 };
 
-/* Returns the first value from `from` on whose time is not before t_ns; count if there is none. It is fast if
- * that is near `from`. */
-size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns);
-
 /* edges has count + 1 times that do not decrease. */
 void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, size_t count,
                     struct tide_bin *ret_bins);

@@ -248,20 +248,6 @@ static void a_value_holds_until_the_next(void **state)
     }
 }
 
-static void looking_ahead_finds_what_a_plain_search_finds(void **state)
-{
-    (void)state;
-    const int64_t pairs[][2] = {{1, 0}, {3, 0}, {3, 0}, {8, 0}, {9, 0}, {30, 0}, {31, 0}};
-    struct tide_strided series = strided(pairs, 7, 31);
-    for (size_t from = 0; from <= 7; from++)
-        for (int64_t t = 0; t < 35; t++) {
-            size_t plain = from;
-            while (plain < 7 && pairs[plain][0] < t)
-                plain++;
-            assert_int_equal(tide_strided_from(&series, from, t), plain);
-        }
-}
-
 static void the_floor_leaves_spikes_out_and_keeps_rises(void **state)
 {
     (void)state;
@@ -680,7 +666,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_holds_until_the_next),
-        cmocka_unit_test(looking_ahead_finds_what_a_plain_search_finds),
         cmocka_unit_test(the_floor_leaves_spikes_out_and_keeps_rises),
         WITH_RUN(same_workers_are_one_folded_row),
         WITH_RUN(folding_is_kept_through_sorting),

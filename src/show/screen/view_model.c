@@ -204,10 +204,10 @@ static double usual_share(const struct tide_model *model, const struct tide_row 
 
 /* Adds a process's changes at the ticks where they happened. As in judging, the part that it shares from the
  * start stays constant, and growth is its own. */
-static void add_changes(const struct tide_strided *clock, const struct tide_history_process *process,
+static void add_changes(const struct tide_history *history, const struct tide_history_process *process,
                         double share, int64_t *private, int64_t *rss)
 {
-    size_t tick = 0;
+    size_t tick = tide_history_tick_from(history, process->point_count ? process->points[0].t_ns : 0);
     int64_t was_private = 0, was_rss = 0;
     int64_t first = process->point_count ? process->points[0].private_bytes : 0;
     int64_t shared = first > 0 ? (int64_t)((1 - share) * (double)first) : 0;
@@ -215,14 +215,16 @@ static void add_changes(const struct tide_strided *clock, const struct tide_hist
         const struct tide_history_point *point = &process->points[i];
         int64_t now_private = point->private_bytes > shared ? point->private_bytes - shared : 0;
         int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
-        tick = tide_strided_from(clock, tick, point->t_ns);
+        while (tick < history->tick_count && history->ticks[tick].t_ns < point->t_ns)
+            tick++;
         add_round(&private[tick], now_private - was_private);
         add_round(&rss[tick], now_rss - was_rss);
         was_private = now_private;
         was_rss = now_rss;
     }
     if (process->row.ended_ns != TIDE_UNKNOWN) {
-        tick = tide_strided_from(clock, tick, process->row.ended_ns);
+        while (tick < history->tick_count && history->ticks[tick].t_ns < process->row.ended_ns)
+            tick++;
         add_round(&private[tick], -was_private);
         add_round(&rss[tick], -was_rss);
     }
@@ -246,7 +248,7 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
     double usual = usual_share(model, row);
     for (size_t m = 0; m < row->members; m++) {
         double share = tide_assess_own_share(member_of(model, row, m));
-        add_changes(&clock, member_of(model, row, m), isnan(share) ? usual : share, private, rss);
+        add_changes(history, member_of(model, row, m), isnan(share) ? usual : share, private, rss);
     }
     for (size_t i = 1; i < ticks; i++) {
         add_round(&private[i], private[i - 1]);
