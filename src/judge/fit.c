@@ -1,6 +1,7 @@
 #include "judge/fit.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 enum { GRID = 120 };
 
@@ -47,12 +48,9 @@ FOR_EACH_SHAPE int columns_of(enum tide_model model, double k, double x, double 
 
 int tide_fit_parameters(enum tide_model model)
 {
-    static const int parameters[TIDE_MODELS] = {
-        [TIDE_MODEL_FLAT] = 1,    [TIDE_MODEL_LINE] = 2,  [TIDE_MODEL_JUMP] = 3,
-        [TIDE_MODEL_PLATEAU] = 3, [TIDE_MODEL_ONSET] = 3, [TIDE_MODEL_SATURATION] = 3,
-        [TIDE_MODEL_POWER] = 3,   [TIDE_MODEL_BEND] = 4,  [TIDE_MODEL_JUMP_LINE] = 4,
-    };
-    return parameters[model];
+    double column[3];
+    bool has_k = model != TIDE_MODEL_FLAT && model != TIDE_MODEL_LINE;
+    return columns_of(model, 1, 0, column) + has_k;
 }
 
 /* Inverts the symmetric positive p x p matrix m in place by Gauss-Jordan; 0 if it is singular. */

@@ -17,33 +17,26 @@ static int by_x(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Hoare's selection. */
+/* Hoare's selection, as Wirth writes it. */
 double tide_kth(double *values, size_t count, size_t k)
 {
-    size_t low = 0, high = count - 1;
+    long low = 0, high = (long)count - 1, wanted = (long)k;
     while (low < high) {
-        double pivot = values[low + (high - low) / 2];
-        size_t i = low, j = high;
+        double pivot = values[wanted];
+        long i = low, j = high;
         while (i <= j) {
             while (values[i] < pivot)
                 i++;
             while (values[j] > pivot)
                 j--;
-            if (i <= j) {
-                double swap = values[i];
-                values[i++] = values[j];
-                values[j] = swap;
-                if (j == 0)
-                    break;
-                j--;
-            }
+            if (i > j)
+                break;
+            double swap = values[i];
+            values[i++] = values[j];
+            values[j--] = swap;
         }
-        if (k <= j)
-            high = j;
-        else if (k >= i)
-            low = i;
-        else
-            break;
+        low = j < wanted ? i : low;
+        high = wanted < i ? j : high;
     }
     return values[k];
 }
