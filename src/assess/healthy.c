@@ -1,6 +1,7 @@
 #include "assess/healthy.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
+#include "judge/floor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,12 +28,6 @@ struct place {
     double bytes, largest_bytes;
 };
 
-/* What a site took or gave back between two looks. */
-struct change {
-    int64_t t_ns;
-    double bytes;
-};
-
 struct finding {
     const struct tide_history *h;
     int64_t from_ns, to_ns; /* training */
@@ -41,8 +36,8 @@ struct finding {
     size_t count;
     struct place *places;
     size_t place_count;
-    struct change *changes; /* buffer for those of one run of the phase */
-    double by_place, kept;  /* over all sites: what each usually takes, and what stays each time on average */
+    double *changes;       /* at each look of one run of the phase */
+    double by_place, kept; /* over all sites: what each usually takes, and what stays each time on average */
 };
 
 /* ---- when it ran */
@@ -86,12 +81,6 @@ static struct place *place_of(struct finding *f, const struct tide_history_site 
     return &f->places[f->place_count++];
 }
 
-static int lower_first(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* What a site takes is the median over the runs: a run that ended before a look is not a smaller one. */
 static void add_site(struct finding *f, const struct tide_history_site *site)
 {
@@ -105,8 +94,7 @@ static void add_site(struct finding *f, const struct tide_history_site *site)
         each[i] = highest - before;
         kept += fmax(lowest - before, 0) / (double)f->count;
     }
-    qsort(each, f->count, sizeof *each, lower_first);
-    double taken = f->count ? each[f->count / 2] : 0;
+    double taken = tide_kth(each, f->count, f->count / 2);
     if (taken <= 0)
         return;
     struct place *place = place_of(f, site);
@@ -119,17 +107,13 @@ static void add_site(struct finding *f, const struct tide_history_site *site)
     place->largest_bytes = taken;
 }
 
-static int earlier_first(const void *a, const void *b)
-{
-    int64_t left = ((const struct change *)a)->t_ns, right = ((const struct change *)b)->t_ns;
-    return (left > right) - (left < right);
-}
-
 /* Returns the most that all sites together took at one moment: less than the sum of their maxima if one site
  * takes what another has freed. */
 static double taken_at_once(struct finding *f, const struct stretch *t)
 {
-    size_t count = 0;
+    size_t first = tide_history_tick_from(f->h, t->began_ns),
+           looks = tide_history_tick_from(f->h, t->ended_ns) - first + 1;
+    memset(f->changes, 0, looks * sizeof *f->changes);
     for (size_t i = 0; i < f->h->site_count; i++) {
         const struct tide_history_site *site = &f->h->sites[i];
         if (tide_site_is_on_device(site))
@@ -139,18 +123,13 @@ static double taken_at_once(struct finding *f, const struct stretch *t)
         size_t at = p ? (size_t)(p - site->points) + 1 : 0;
         for (; at < site->point_count && site->points[at].t_ns <= t->ended_ns; at++) {
             double live = fmax((double)site->points[at].live_bytes, 0);
-            f->changes[count++] = (struct change){site->points[at].t_ns, live - before};
+            f->changes[tide_history_tick_from(f->h, site->points[at].t_ns) - first] += live - before;
             before = live;
         }
     }
-    if (count)
-        qsort(f->changes, count, sizeof *f->changes, earlier_first);
     double level = 0, highest = 0;
-    for (size_t i = 0; i < count; i++) {
-        level += f->changes[i].bytes;
-        if (i + 1 == count || f->changes[i + 1].t_ns != f->changes[i].t_ns)
-            highest = fmax(highest, level);
-    }
+    for (size_t i = 0; i < looks; i++)
+        highest = fmax(highest, level += f->changes[i]);
     return highest;
 }
 
@@ -159,8 +138,7 @@ static double usually_taken(struct finding *f)
     double each[TIMES_MOST] = {0};
     for (size_t i = 0; i < f->count; i++)
         each[i] = taken_at_once(f, &f->times[i]);
-    qsort(each, f->count, sizeof *each, lower_first);
-    return each[f->count / 2];
+    return tide_kth(each, f->count, f->count / 2);
 }
 
 static const struct place *largest_place(const struct finding *f)
@@ -218,12 +196,10 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
     struct tide_healthy found[NAMES_MOST];
     struct stretch times[TIMES_MOST];
     struct finding f = {.h = h, .phases = &a->phases, .times = times};
-    size_t count = 0, looked = 0, points = 0;
-    for (size_t i = 0; i < h->site_count; i++)
-        points += h->sites[i].point_count;
+    size_t count = 0, looked = 0;
     struct tide_arena_mark mark = tide_arena_mark(arena);
     f.places = tide_arena_take(arena, h->site_count + 1, sizeof *f.places);
-    f.changes = tide_arena_take(arena, points + 1, sizeof *f.changes);
+    f.changes = tide_arena_take(arena, h->tick_count + 1, sizeof *f.changes);
     if (!f.places || !f.changes)
         return tide_err_set(err, "not enough memory for %zu call sites", h->site_count);
     tide_moment_training(h, a, &f.from_ns, &f.to_ns);
