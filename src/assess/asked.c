@@ -106,16 +106,6 @@ static double unreserved_part(const struct tide_history_process *p, int64_t from
     return own > 0 && more > 0 ? fmin(more / own, 1) : 0;
 }
 
-static void say_flat(struct tide_verdict *v)
-{
-    v->kind = TIDE_FLAT;
-    v->shape = TIDE_SHAPE_LEVEL;
-    v->confidence = 0.5;
-    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->steps_needed = v->needed_for = NAN;
-    v->detectable = v->slope_high;
-}
-
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *p,
                           struct tide_judged *j)
 {
@@ -140,7 +130,7 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
         return;
     j->starting = false;
     if (v->growth_bytes <= TIDE_LEVEL_RISE * v->floor_last) {
-        say_flat(v);
+        tide_assessing_flat(v, v->slope_high);
         return;
     }
     j->room_bytes = room_at(s->h, p, ended_ns, shared > own);

@@ -93,6 +93,8 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 /* The same for a GPU whose memory rose because tensors take up more for a while: the framework keeps what it
  * took for them. The verdict stays. */
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
+/* Makes the verdict flat: what grew is too little to matter. A leak of that slope would have shown. */
+void tide_assessing_flat(struct tide_verdict *verdict, double detectable);
 /* Makes the verdict undecided: so many more steps or seconds would tell whether the growth is a leak. */
 void tide_assessing_doubt(struct tide_verdict *verdict, double steps_needed);
 /* Makes the verdict a plateau: the growth is bounded by memory that is held already. */

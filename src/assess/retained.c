@@ -159,14 +159,23 @@ void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
 }
 
-void tide_assessing_doubt(struct tide_verdict *v, double steps_needed)
+void tide_assessing_flat(struct tide_verdict *v, double detectable)
 {
-    v->kind = TIDE_UNDECIDED;
-    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->kind = TIDE_FLAT;
+    v->shape = TIDE_SHAPE_LEVEL;
     v->confidence = 0.5;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->steps_needed = v->needed_for = NAN;
+    v->detectable = detectable;
+}
+
+void tide_assessing_doubt(struct tide_verdict *v, double steps_needed)
+{
+    tide_assessing_flat(v, v->slope);
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
     v->steps_needed = steps_needed;
-    v->needed_for = v->detectable = v->slope;
+    v->needed_for = v->slope;
 }
 
 /* The rate of live bytes, per step or second, between two places, with its 95 % interval. */

@@ -296,21 +296,6 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
     return e;
 }
 
-/* The verdict on a sum that no process explains: flat if it is little for that many, else undecided. */
-static void say_unexplained(struct tide_judged *j)
-{
-    struct tide_verdict *v = &j->verdict;
-    bool little = v->growth_bytes < TIDE_LEAK_LEAST * (double)j->members;
-    v->kind = little ? TIDE_FLAT : TIDE_UNDECIDED;
-    v->shape = little ? TIDE_SHAPE_LEVEL : TIDE_SHAPE_UNKNOWN;
-    v->confidence = 0.5;
-    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->detectable = v->slope;
-    v->steps_needed = little ? NAN : v->x_last - v->x_first;
-    v->needed_for = little ? NAN : v->slope;
-    j->unexplained = !little;
-}
-
 void tide_assessing_explain_sums(struct tide_assessing *s)
 {
     for (size_t i = 0; i < s->a->count; i++) {
@@ -329,7 +314,13 @@ void tide_assessing_explain_sums(struct tide_assessing *s)
         else if (v->kind == TIDE_PLATEAU && e.unknown > 0 &&
                  e.unknown >= TIDE_SUM_EXPLAINED * v->growth_bytes)
             tide_assessing_doubt(v, e.steps_needed);
-        else if (v->kind == TIDE_LEAK && e.leaks + e.more < TIDE_SUM_EXPLAINED * v->growth_bytes)
-            say_unexplained(j);
+        else if (v->kind == TIDE_LEAK && e.leaks + e.more < TIDE_SUM_EXPLAINED * v->growth_bytes) {
+            /* Little for that many processes, or not known why. */
+            j->unexplained = v->growth_bytes >= TIDE_LEAK_LEAST * (double)j->members;
+            if (j->unexplained)
+                tide_assessing_doubt(v, v->x_last - v->x_first);
+            else
+                tide_assessing_flat(v, v->slope);
+        }
     }
 }
