@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from waiting import wait_for
+from waiting import UNTIL, wait_for
 
 TIMEOUT = 30
 
@@ -29,7 +29,7 @@ def target(tmp_path):
 
     def start(text, stdout=subprocess.DEVNULL):
         path = tmp_path / "target.py"
-        path.write_text("import os, sys, time\n" + text)
+        path.write_text("import os, sys, time\n" + UNTIL + text)
         p = subprocess.Popen([sys.executable, str(path)], cwd=tmp_path, stdout=stdout, stdin=subprocess.DEVNULL)
         started.append(p)
         wait_for(lambda: (tmp_path / "ready").exists(), "the target")
@@ -99,8 +99,9 @@ def test_itself_is_refused(run, binary, tmp_path):
 
 def test_it_records_the_tree_until_it_ends(tidemark, target, tmp_path):
     p = target("keep = [bytearray(50_000_000)]\n"
-               "if os.fork() == 0:\n    keep.append(bytearray(30_000_000)); open('ready', 'w'); time.sleep(1.0); os._exit(0)\n"
-               "os.wait(); time.sleep(0.2)\n")
+               "if os.fork() == 0:\n    keep.append(bytearray(30_000_000)); open('ready', 'w')\n"
+               "    until('select 1 from tick where rss_bytes > 80000000'); os._exit(0)\n"
+               "os.wait()\n")
     done = tidemark("attach", "-i", "50ms", "-o", "a.tide", p.pid)
     assert done.code == 0, done.err
     assert done.err.splitlines()[-1] == "recording: a.tide"
@@ -128,7 +129,7 @@ def test_a_signal_ends_the_recording_and_not_the_target(binary, target, tmp_path
 
 def test_steps_are_read_from_the_file_that_the_target_writes(tidemark, target, tmp_path):
     with open(tmp_path / "log", "wb") as log:
-        p = target("print('step 7', flush=True); open('ready', 'w'); time.sleep(0.5)\n"
+        p = target("print('step 7', flush=True); open('ready', 'w'); until('select 1 from tick')\n"
                    "for i in range(100, 110): print('update', i, 'step', i, flush=True); time.sleep(0.05)\n", stdout=log)
     done = tidemark("attach", "-i", "20ms", "-o", "a.tide", p.pid)
     assert done.code == 0
@@ -146,7 +147,7 @@ def test_steps_are_found_after_the_file_was_truncated(tidemark, target, tmp_path
 
 
 def test_a_regular_expression_without_a_file_is_told_to_have_no_effect(tidemark, target):
-    p = target("open('ready', 'w'); time.sleep(0.5)\n")
+    p = target("open('ready', 'w'); until('select 1 from tick')\n")
     done = tidemark("attach", "--step-regex", "a([0-9])", "-o", "a.tide", p.pid)
     assert done.code == 0
     assert "--step-regex has no effect" in done.err
@@ -154,7 +155,7 @@ def test_a_regular_expression_without_a_file_is_told_to_have_no_effect(tidemark,
 
 @pytest.mark.skipif(os.geteuid() != 0 or not pathlib.Path("/usr/bin/setpriv").exists(), reason="needs root and setpriv")
 def test_a_process_of_someone_else_is_recorded_as_far_as_it_can_be_read(binary, target, tmp_path, env):
-    p = target("keep = bytearray(40_000_000); open('ready', 'w'); time.sleep(1)\n")
+    p = target("keep = bytearray(40_000_000); open('ready', 'w'); until('select 1 from tick')\n")
     for folder in [tmp_path, *tmp_path.parents]:
         if str(folder).startswith("/tmp/"):
             folder.chmod(0o777)

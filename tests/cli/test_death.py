@@ -10,6 +10,7 @@ import pytest
 
 from test_terminal import terminal  # noqa: F401 (a fixture)
 from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording, being_written
+from waiting import UNTIL
 
 OOM_NOTE = "the kernel killed 1 process of cgroup /job for lack of memory (oom_kill)"
 FUTURE = re.compile(r"\bis reached\b|\bin about\b|\bwould settle\b|\bmore steps would\b(?! have)|then it stops|limit in ")
@@ -134,10 +135,11 @@ def test_the_last_step_is_read_after_the_end(tidemark, tmp_path, worker_ends, st
 
 def test_the_last_step_counts_where_workers_live_on(binary, tmp_path):
     """What goes to a file is read at a look: steps printed since the last one came before the end that it finds."""
-    (tmp_path / "p.py").write_text("""
+    (tmp_path / "p.py").write_text(UNTIL + """
 import os, signal, time
+parent = os.getpid()
 if os.fork() == 0:
-    time.sleep(3)
+    until(f"select 1 from process where pid = {parent} and ended_ns is not null")
     os._exit(0)
 for step in range(38):
     print("step", step, flush=True)
@@ -263,7 +265,8 @@ def test_quiet_is_one_sentence_with_the_death_first(tidemark, tmp_path, binary):
 
 def test_a_shell_that_only_reports_a_signal_is_not_the_dead_one(tidemark, tmp_path, env, binary):
     """`sh -c 'prog; exit $?'` ends with 139 by itself: who was killed is its child."""
-    (tmp_path / "p.py").write_text("import os, time\nx = bytearray(30 << 20)\ntime.sleep(0.6)\nos.kill(os.getpid(), 11)\n")
+    (tmp_path / "p.py").write_text(UNTIL + "import os\nx = bytearray(30 << 20)\n"
+                                   "until(f'select 1 from process where pid = {os.getpid()}')\nos.kill(os.getpid(), 11)\n")
     done = subprocess.run([binary, "run", "-i", "50ms", "-o", "a.tide", "--", "sh", "-c", "/usr/bin/python3 p.py; exit $?"],
                           cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 139

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from waiting import wait_for
+from waiting import UNTIL, wait_for
 
 KIB, MIB = 1024, 1024 * 1024
 MANY = 4000  # rounds of a program that is to be ended: 20 s and 1.2 GiB, should it not be
@@ -273,7 +273,8 @@ def test_children_have_sites_of_their_own(tidemark, leak, tmp_path):
 
 def test_python_frames_are_named(tidemark, tmp_path):
     (tmp_path / "grow.py").write_text("kept = []\n\ndef grow():\n    kept.append(bytearray(1 << 20))\n\n"
-                                      "for n in range(20):\n    grow()\nimport time\ntime.sleep(0.2)\n")
+                                      "for n in range(20):\n    grow()\n" + UNTIL +
+                                      "until('select 1 from site_sample where live_blocks = 20')\n")
     assert tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "/usr/bin/python3", "grow.py").code == 0
     heap = Heap(tmp_path / "a.tide")
     row = heap.db.execute("SELECT s.id, f.file, f.line FROM site AS s JOIN frames AS f USING (stack)"

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from recording import MIB, STEP, Recording
+from waiting import UNTIL
 
 LAUNCHER = """
 import os, subprocess, sys
@@ -98,6 +99,6 @@ def test_programs_read_the_kernels_name_and_the_shown_one(tidemark, tmp_path):
 
 def test_a_module_is_called_by_its_name(tidemark, tmp_path):
     (tmp_path / "mypackage").mkdir()
-    (tmp_path / "mypackage" / "__main__.py").write_text("import time; time.sleep(0.5)")
+    (tmp_path / "mypackage" / "__main__.py").write_text(UNTIL + "until(\"select 1 from process where command like '%mypackage'\")")
     said = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", "-m", "mypackage").err
     assert re.search(r"^tidemark: .* mypackage\[\d+\]$", said, re.M), said

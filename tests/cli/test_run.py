@@ -248,11 +248,13 @@ def test_a_signal_sent_to_the_tracker_reaches_the_command(start, python, tmp_pat
 
 
 def test_nohup_is_respected(binary, tmp_path, python, env):
-    prog = python("print('ready', flush=True)\ntime.sleep(0.5)\nprint('done', flush=True)\n")
+    prog = python("print('ready', flush=True)\n"
+                  "while not os.path.exists('go'): time.sleep(0.01)\nprint('done', flush=True)\n")
     p = subprocess.Popen(["nohup", binary, "run", "-o", "a.tide", "--", *prog], cwd=tmp_path, env=env,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.stdout.readline() == b"ready\n"
     p.send_signal(signal.SIGHUP)
+    (tmp_path / "go").touch()
     out, _ = p.communicate(timeout=TIMEOUT)
     assert (p.returncode, out) == (0, b"done\n")
 

@@ -238,9 +238,10 @@ def test_no_status_line_where_none_is_wanted_or_fits(terminal, binary, script, o
     assert b"\x1b[1;" not in t.bytes and b"memory " not in t.bytes.split(b"tidemark:")[0]
 
 
-def test_no_color_means_no_attributes(terminal, binary, script):
-    t = terminal(binary, "run", "--", *script("time.sleep(1)\n"), env={"NO_COLOR": "1"})
+def test_no_color_means_no_attributes(terminal, binary, script, tmp_path):
+    t = terminal(binary, "run", "--", *script("wait('go')\n"), env={"NO_COLOR": "1"})
     t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    (tmp_path / "go").touch()
     t.wait_end()
     assert b"\x1b[7m" not in t.bytes
 

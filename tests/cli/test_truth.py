@@ -13,6 +13,7 @@ import textwrap
 import pytest
 
 from interpreters import INTERPRETERS
+from waiting import UNTIL
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +113,8 @@ def test_one_kilobyte_a_step_among_ten_thousand_busy_sites(blamed, workload, roo
 
 def test_half_a_gigabyte_is_told_to_one_percent(blamed, tmp_path):
     script = tmp_path / "big.py"
-    script.write_text("import time\nheld = bytearray(512_000_000)\ntime.sleep(0.5)\n")
+    script.write_text(UNTIL + "held = bytearray(512_000_000)\n"
+                              "until('select 1 from site_sample where live_bytes > 500000000', 'run.tide')\n")
     first = blamed("/usr/bin/python3", script, by="peak")[0]
     assert abs(first.row["bytes"] / 512e6 - 1) < 0.01 and first.is_at(script, "bytearray")
 

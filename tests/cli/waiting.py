@@ -13,6 +13,24 @@ def wait_for(condition, what="what was waited for", seconds=60):
     return found
 
 
+# For a program that a test writes: until("select 1 from tick") waits until the recording of it has such a row.
+UNTIL = """
+import sqlite3, time
+def until(sql, path="a.tide"):
+    found = None
+    while not found:
+        time.sleep(0.01)
+        try:
+            db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            try:
+                found = db.execute(sql).fetchone()
+            finally:
+                db.close()
+        except sqlite3.Error:  # not there yet
+            pass
+"""
+
+
 def has(process, field, number):
     """Whether a signal is in a mask of /proc/PID/status, as SigCgt: those that have a handler."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
