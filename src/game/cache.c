@@ -46,11 +46,6 @@ struct tide_cache *tide_cache_place(const struct tide_game *game, void *memory, 
     return cache;
 }
 
-int64_t tide_cache_entries(const struct tide_cache *cache)
-{
-    return (int64_t)(cache->places * WAYS);
-}
-
 void tide_cache_clear(struct tide_cache *cache)
 {
     cache->forgotten = cache->puts;

@@ -21,9 +21,6 @@ size_t tide_cache_bytes(const struct tide_game *game, int64_t entries);
  * lives in that memory; there is nothing to free. */
 struct tide_cache *tide_cache_place(const struct tide_game *game, void *memory, size_t bytes);
 
-/* Returns how many entries it has room for. */
-int64_t tide_cache_entries(const struct tide_cache *cache);
-
 /* Forgets everything, because the weights changed. */
 void tide_cache_clear(struct tide_cache *cache);
 

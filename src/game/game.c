@@ -215,20 +215,3 @@ char *tide_move_name(const struct tide_game *game, int move, char ret_name[TIDE_
         snprintf(ret_name, TIDE_MOVE_NAME, "%c%d", letter, game->rows - move / game->columns);
     return ret_name;
 }
-
-int tide_move_of(const struct tide_game *game, const char *name)
-{
-    int column = (name[0] | 0x20) - 'a', row = 0;
-    if (column < 0 || column >= game->columns)
-        return -1;
-    const char *at = name + 1;
-    if (!game->drops) {
-        int number = 0;
-        for (; *at >= (at == name + 1 ? '1' : '0') && *at <= '9' && number < 100; at++)
-            number = number * 10 + (*at - '0');
-        if (number < 1 || number > game->rows)
-            return -1;
-        row = game->rows - number;
-    }
-    return *at ? -1 : row * game->columns + column;
-}

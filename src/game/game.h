@@ -99,9 +99,6 @@ int tide_position_unpack(const struct tide_game *game, const uint8_t *bytes,
  * fall, the letter alone. Returns ret_name. */
 char *tide_move_name(const struct tide_game *game, int move, char ret_name[TIDE_MOVE_NAME]);
 
-/* Returns the move of that name (in either case), or -1 if the board has none. */
-int tide_move_of(const struct tide_game *game, const char *name);
-
 static inline bool tide_cell_in(const uint64_t cells[TIDE_BOARD_WORDS], int cell)
 {
     return cells[cell >> 6] >> (cell & 63) & 1;

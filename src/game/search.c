@@ -193,14 +193,6 @@ void tide_search_give_priors(struct tide_search *search, const struct tide_leaf 
     back_up(tide_search_tree(search), leaf, value > -1 ? value < 1 ? value : 1 : -1);
 }
 
-void tide_search_give(struct tide_search *search, const struct tide_leaf *leaf, const float *logits,
-                      float value)
-{
-    uint16_t priors[TIDE_BOARD_CELLS];
-    tide_search_priors(&search->game, &leaf->position, logits, priors);
-    tide_search_give_priors(search, leaf, priors, value);
-}
-
 void tide_search_advance(struct tide_search *search, int move)
 {
     const struct tide_child *old = tide_search_tree(search);
@@ -238,12 +230,6 @@ void tide_search_visits(const struct tide_search *search, uint32_t *ret_visits)
     memset(ret_visits, 0, (size_t)search->game.moves * sizeof *ret_visits);
     for (int i = 0; i < root->count; i++)
         ret_visits[root[root->first + (uint32_t)i].move] = root[root->first + (uint32_t)i].visits;
-}
-
-float tide_search_value(const struct tide_search *search)
-{
-    const struct tide_child *root = tide_search_tree(search);
-    return root->visits ? -root->sum / (float)root->visits : 0;
 }
 
 float tide_search_move_value(const struct tide_search *search, int move)

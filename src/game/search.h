@@ -67,14 +67,12 @@ enum tide_descent {
 
 enum tide_descent tide_search_descend(struct tide_search *search, struct tide_leaf *ret_leaf);
 
-/* Gives the evaluation of a leaf. logits: one for each move; the search applies softmax to those of possible
- * moves. value: clamped to -1 .. 1. */
-void tide_search_give(struct tide_search *search, const struct tide_leaf *leaf, const float *logits,
-                      float value);
-
-/* The same in two steps, for caches: priors of all moves in 16 bits, 0 for impossible ones. */
+/* Computes the priors of all moves in 16 bits, 0 for impossible ones. logits: one for each move; softmax is
+ * applied to those of possible moves. */
 void tide_search_priors(const struct tide_game *game, const struct tide_position *position,
                         const float *logits, uint16_t *ret_priors);
+
+/* Gives the evaluation of a leaf. value: clamped to -1 .. 1. */
 void tide_search_give_priors(struct tide_search *search, const struct tide_leaf *leaf, const uint16_t *priors,
                              float value);
 
@@ -91,10 +89,7 @@ void tide_search_noise(struct tide_search *search, struct tide_random *random);
 /* Writes the visits of each of the root's moves. */
 void tide_search_visits(const struct tide_search *search, uint32_t *ret_visits);
 
-/* Returns the mean value of the root, 0 before the first visit. */
-float tide_search_value(const struct tide_search *search);
-
-/* The same for one of its moves, for the side to move at the root: how good the move is. */
+/* Returns the mean value of one of its moves for the side to move at the root: how good the move is. */
 float tide_search_move_value(const struct tide_search *search, int move);
 
 /* Chooses a move by visits to the power of 1 / temperature; at temperature 0 the most visited, of equals the

@@ -22,6 +22,16 @@ static inline struct tide_game game_of(const char *name, int board, bool exact)
     return game;
 }
 
+/* -1: no move has that name. */
+static inline int move_of(const struct tide_game *game, const char *name)
+{
+    char each[TIDE_MOVE_NAME];
+    for (int move = 0; move < game->moves; move++)
+        if (!strcmp(tide_move_name(game, move, each), name))
+            return move;
+    return -1;
+}
+
 static inline struct tide_position played(const struct tide_game *game, const char *names)
 {
     struct tide_position position;
@@ -29,7 +39,7 @@ static inline struct tide_position played(const struct tide_game *game, const ch
     char copy[512], *rest = NULL;
     strcpy(copy, names);
     for (char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
-        int move = tide_move_of(game, name);
+        int move = move_of(game, name);
         assert_true(tide_position_may(game, &position, move));
         tide_position_play(game, &position, move);
     }

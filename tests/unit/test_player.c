@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "play/player.h"
+#include "game_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +35,7 @@ static struct tide_position after(const char *moves)
     struct tide_position position;
     tide_position_begin(&game, &position);
     for (char name[8]; sscanf(moves, "%7s", name) == 1; moves += strspn(moves, " ") + strlen(name)) {
-        int move = tide_move_of(&game, name);
+        int move = move_of(&game, name);
         assert_true(tide_position_may(&game, &position, move));
         tide_position_play(&game, &position, move);
     }
@@ -186,7 +187,7 @@ static void the_only_move_needs_no_thought(void **state)
     set(&position);
     assert_int_equal(tide_player_step(&player, &turn, TIDE_NS_PER_S * INT64_C(100), &err), 1);
     assert_true(turn.done < 1000);
-    assert_int_equal(tide_player_best(&player), tide_move_of(&game, "b3"));
+    assert_int_equal(tide_player_best(&player), move_of(&game, "b3"));
 }
 
 static void memory_is_what_is_left_of_the_limit(void **state)

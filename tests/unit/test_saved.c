@@ -2,6 +2,7 @@
  * test_saved.c - games in files: what is written is read back, and what others wrote wrongly gets a sentence.
  */
 #include "play/saved.h"
+#include "game_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,15 +29,6 @@ static int tear_down(void **state)
     unlink("a.psq");
     unlink("a.sgf");
     return chdir("/") || rmdir(folder);
-}
-
-static struct tide_game game_of(const char *name, int board, bool exact)
-{
-    struct tide_game game;
-    struct tide_err err = {0};
-    if (tide_game_of(name, board, exact, &game, &err))
-        fail_msg("%s", err.text);
-    return game;
 }
 
 static struct tide_saved parsed(const char *text)
@@ -138,7 +130,7 @@ static void play_on(struct tide_saved *saved, const struct tide_game *game, cons
     *saved = (struct tide_saved){.columns = game->columns, .rows = game->rows, .exact = game->exact};
     tide_position_begin(game, &position);
     for (char name[8]; sscanf(moves, "%7s", name) == 1; moves += strspn(moves, " ") + strlen(name)) {
-        int move = tide_move_of(game, name);
+        int move = move_of(game, name);
         assert_true(tide_position_may(game, &position, move));
         saved->ms[saved->count] = saved->count * 100;
         saved->cells[saved->count++] = (int16_t)tide_position_cell(game, &position, move);

@@ -10,6 +10,21 @@
 
 #include <math.h>
 
+/* Gives the evaluation of a leaf. */
+static void give(struct tide_search *search, const struct tide_leaf *leaf, const float *logits, float value)
+{
+    uint16_t priors[TIDE_BOARD_CELLS];
+    tide_search_priors(&search->game, &leaf->position, logits, priors);
+    tide_search_give_priors(search, leaf, priors, value);
+}
+
+/* The mean value of the root. */
+static float value_of(const struct tide_search *search)
+{
+    const struct tide_child *root = tide_search_tree(search);
+    return -root->sum / (float)root->visits;
+}
+
 static const struct tide_search_rule usual = {1.8F, 0.2F, 0.3F, 0.25F, false};
 
 /* ---- the plain search */
@@ -171,7 +186,7 @@ static void same_found(const struct tide_search *search, const struct plain *pla
                         1e-4);
     }
     assert_int_equal(tide_search_count(search).visits, (int)plain->root->visits);
-    assert_true(fabs((double)tide_search_value(search) - plain->root->sum / plain->root->visits) < 1e-4);
+    assert_true(fabs((double)value_of(search) - plain->root->sum / plain->root->visits) < 1e-4);
 }
 
 /* A game by both, each with what it kept. */
@@ -231,24 +246,24 @@ static void values_have_the_sign_of_who_is_to_move(void **state)
     struct tide_position position = played(&game, "a1 a2 b1 b2 c2 b3 a3");
     struct tide_leaf leaf;
     const float alike[9] = {0};
-    int c1 = tide_move_of(&game, "c1"), c3 = tide_move_of(&game, "c3");
+    int c1 = move_of(&game, "c1"), c3 = move_of(&game, "c3");
     tide_search_begin(s.search, &position);
     /* The root: o, to move, is told that it is worth 0.5. */
     assert_int_equal(tide_search_descend(s.search, &leaf), TIDE_NEEDS_EVALUATION);
-    tide_search_give(s.search, &leaf, alike, 0.5F);
-    assert_true(tide_search_value(s.search) == 0.5F);
+    give(s.search, &leaf, alike, 0.5F);
+    assert_true(value_of(s.search) == 0.5F);
     /* c3 is the lower number: then x, to move, is told that it is worth 0.25: for o that is -0.25. */
     assert_int_equal(tide_search_descend(s.search, &leaf), TIDE_NEEDS_EVALUATION);
     assert_int_equal(leaf.position.last, c3);
-    tide_search_give(s.search, &leaf, alike, 0.25F);
+    give(s.search, &leaf, alike, 0.25F);
     assert_true(tide_search_move_value(s.search, c3) == -0.25F);
-    assert_true(tide_search_value(s.search) == (0.5F - 0.25F) / 2);
+    assert_true(value_of(s.search) == (0.5F - 0.25F) / 2);
     /* c1, after which x is told -0.125: good for o. */
     assert_int_equal(tide_search_descend(s.search, &leaf), TIDE_NEEDS_EVALUATION);
     assert_int_equal(leaf.position.last, c1);
-    tide_search_give(s.search, &leaf, alike, -0.125F);
+    give(s.search, &leaf, alike, -0.125F);
     assert_true(tide_search_move_value(s.search, c1) == 0.125F);
-    assert_true(tide_search_value(s.search) == (0.5F - 0.25F + 0.125F) / 3);
+    assert_true(value_of(s.search) == (0.5F - 0.25F + 0.125F) / 3);
     /* From now on games end: c1 c3 draws, c3 c1 wins for x. */
     for (int i = 0; i < 400; i++)
         assert_int_equal(tide_search_descend(s.search, &leaf), TIDE_BACKED_UP);
@@ -257,7 +272,7 @@ static void values_have_the_sign_of_who_is_to_move(void **state)
     assert_true(visits[c1] > 20 * visits[c3] && visits[c3] > 1);
     assert_true(tide_search_move_value(s.search, c3) < -0.8F);
     assert_true(fabsf(tide_search_move_value(s.search, c1)) < 0.01F);
-    assert_true(tide_search_value(s.search) > -0.1F && tide_search_value(s.search) < 0.01F);
+    assert_true(value_of(s.search) > -0.1F && value_of(s.search) < 0.01F);
     assert_int_equal(tide_search_choose(s.search, 0, NULL), c1);
     searching_free(&s);
 }
@@ -369,7 +384,7 @@ static void leaves_that_are_out_are_not_given_out_again(void **state)
     assert_int_equal(tide_search_descend(s.search, &root), TIDE_NEEDS_EVALUATION);
     assert_int_equal(tide_search_descend(s.search, &none), TIDE_BUSY);
     assert_int_equal(tide_search_count(s.search).out, 1);
-    tide_search_give(s.search, &root, alike, 0);
+    give(s.search, &root, alike, 0);
     int count = 0;
     while (tide_search_descend(s.search, &leaves[count]) == TIDE_NEEDS_EVALUATION)
         count++;
@@ -382,10 +397,10 @@ static void leaves_that_are_out_are_not_given_out_again(void **state)
     assert_int_equal(none.position.last, leaves[4].position.last);
     leaves[4] = none;
     for (int i = 0; i < count; i++)
-        tide_search_give(s.search, &leaves[i], alike, 0);
+        give(s.search, &leaves[i], alike, 0);
     assert_int_equal(tide_search_count(s.search).out, 0);
     assert_int_equal(tide_search_count(s.search).visits, 10);
-    assert_true(tide_search_value(s.search) == 0); /* nothing is left of the losses */
+    assert_true(value_of(s.search) == 0); /* nothing is left of the losses */
     searching_free(&s);
 }
 
@@ -427,7 +442,7 @@ static void a_net_that_has_gone_mad_does_no_harm(void **state)
     struct tide_evaluator evaluator = {.most = 4, .evaluate = nonsense, .context = &calls};
     struct searching s = searching_of(&game, &usual, tide_search_children(&game, 500), 4);
     assert_int_equal(tide_search_run(s.search, &evaluator, NULL, 500, 0, s.workspace.memory), 0);
-    assert_true(fabsf(tide_search_value(s.search)) <= 1);
+    assert_true(fabsf(value_of(s.search)) <= 1);
     uint32_t visits[7], sum = 0;
     tide_search_visits(s.search, visits);
     for (int move = 0; move < 7; move++)
@@ -499,7 +514,7 @@ static void noise_is_dirichlets(void **state)
             tide_position_begin(&game, &empty);
             tide_search_begin(s.search, &empty);
             tide_search_descend(s.search, &leaf);
-            tide_search_give(s.search, &leaf, (float[7]){0}, 0);
+            give(s.search, &leaf, (float[7]){0}, 0);
             tide_search_noise(s.search, &random);
             double sum = 0;
             for (int i = 1; i <= 7; i++) {
