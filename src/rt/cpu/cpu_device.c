@@ -58,11 +58,6 @@ static void *at(const struct tide_arena *a, size_t place)
     return place == TIDE_NOWHERE ? NULL : a->pages.start + place;
 }
 
-static size_t section_bytes(const struct tide_arena *a, enum tide_section section)
-{
-    return a->start[section + 1] - a->start[section];
-}
-
 /* Returns the memory of a tensor that lasts between runs. */
 static void *home_of(const struct tide_arena *a, int tensor)
 {
@@ -419,7 +414,7 @@ static int run(struct tide_arena *a, int program, int64_t rows, int64_t micro_ba
 
 static void update(struct tide_arena *a, const struct tide_update_rule *rule)
 {
-    if (!section_bytes(a, TIDE_GRADIENTS) || !is_sound(a))
+    if (a->start[TIDE_GRADIENTS] == a->start[TIDE_GRADIENTS + 1] || !is_sound(a))
         return;
     forget_kept(a);
     for (int i = 0; i < a->graph->tensor_count; i++) {
