@@ -18,7 +18,6 @@ struct making {
     struct tide_map label_by_hash; /* hash of the text -> index */
     struct tide_map child;         /* parent and label -> node */
     int32_t *label_by_frame;       /* label of each frame, + 1; 0: not made yet */
-    size_t label_capacity, node_capacity;
     struct tide_err *err;
 };
 
@@ -78,23 +77,6 @@ static int choose_moments(struct making *m, struct tide_assessment *a, const int
 
 /* --- the tree ---------------------------------------------------------------------------------------- */
 
-/* Makes room for one more element of an array in the arena. */
-static int grow(struct making *m, void *array, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return 0;
-    size_t more = *capacity ? 2 * *capacity : 256;
-    void *wider = tide_arena_take(m->arena, more, size), *old;
-    if (!wider)
-        return no_memory(m->err);
-    memcpy(&old, array, sizeof old);
-    if (count)
-        memcpy(wider, old, count * size);
-    memcpy(array, &wider, sizeof wider);
-    *capacity = more;
-    return 0;
-}
-
 /* Returns the index of a label, adding it if it is new; -1: out of memory. */
 static int32_t label_of(struct making *m, const char *text, enum tide_report_label_kind kind)
 {
@@ -104,8 +86,7 @@ static int32_t label_of(struct making *m, const char *text, enum tide_report_lab
         if (s->labels[found].kind == kind && !strcmp(s->labels[found].text, text))
             return (int32_t)found;
     char *copy = tide_arena_text(m->arena, text, strlen(text));
-    if (!copy || grow(m, &s->labels, s->label_count, &m->label_capacity, sizeof *s->labels) ||
-        tide_map_put(&m->label_by_hash, key, s->label_count))
+    if (!copy || tide_map_put(&m->label_by_hash, key, s->label_count))
         return no_memory(m->err);
     s->labels[s->label_count] = (struct tide_report_label){copy, kind};
     return (int32_t)s->label_count++;
@@ -120,8 +101,7 @@ static int32_t child_of(struct making *m, int32_t parent, int32_t label)
         return -1;
     if (tide_map_get(&m->child, key, &found))
         return (int32_t)found;
-    if (grow(m, &s->nodes, s->node_count, &m->node_capacity, sizeof *s->nodes) ||
-        tide_map_put(&m->child, key, s->node_count))
+    if (tide_map_put(&m->child, key, s->node_count))
         return no_memory(m->err);
     s->nodes[s->node_count] = (struct tide_report_node){parent, label};
     return (int32_t)s->node_count++;
@@ -247,8 +227,13 @@ static struct tide_report_site *rest_of(struct making *m, const struct tide_hist
 static int take_sites(struct making *m, const struct ranked *list, size_t count, size_t most)
 {
     struct tide_report_sites *s = m->out;
+    /* A label of each frame and process, and the three for what has no frames; a node of each frame that is
+     * shown, and of each process its own and those three. */
+    size_t processes = m->h->process_count + 1, stacks = count < most ? count : most;
     s->sites = tide_arena_take(m->arena, count + 1, sizeof *s->sites);
-    if (!s->sites)
+    s->labels = tide_arena_take(m->arena, m->h->frame_count + processes + 3, sizeof *s->labels);
+    s->nodes = tide_arena_take(m->arena, stacks * TIDE_STACK_SHOWN + 4 * processes, sizeof *s->nodes);
+    if (!s->sites || !s->labels || !s->nodes)
         return no_memory(m->err);
     for (size_t i = 0; i < count; i++) {
         struct tide_report_site *to;
