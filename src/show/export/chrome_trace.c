@@ -196,14 +196,10 @@ static int put_marks(struct trace *t, struct tide_err *err)
     return 0;
 }
 
-/* Orders sites by process; within a process, device memory comes last. */
-static int by_process(const void *a, const void *b)
+static int by_owner(const void *a, const void *b)
 {
-    const struct tide_history_site *left = *(const struct tide_history_site *const *)a,
-                                   *right = *(const struct tide_history_site *const *)b;
-    if (left->process != right->process)
-        return left->process < right->process ? -1 : 1;
-    return tide_export_same_owner(left, right) ? 0 : tide_site_is_on_device(left) ? 1 : -1;
+    return tide_export_by_owner(*(const struct tide_history_site *const *)a,
+                                *(const struct tide_history_site *const *)b);
 }
 
 /* Writes the live bytes of each owner (the sum over its sites) wherever they changed. */
@@ -216,10 +212,10 @@ static int put_heaps(struct trace *t, struct tide_err *err)
         return tide_err_set(err, "not enough memory for %zu call sites", count);
     for (size_t i = 0; i < count; i++)
         sites[i] = &t->h->sites[i];
-    qsort(sites, count, sizeof *sites, by_process);
+    qsort(sites, count, sizeof *sites, by_owner);
     for (size_t from = 0, to; from < count; from = to) {
         memset(changes, 0, (ticks + 1) * sizeof *changes);
-        for (to = from; to < count && tide_export_same_owner(sites[from], sites[to]); to++)
+        for (to = from; to < count && !tide_export_by_owner(sites[from], sites[to]); to++)
             tide_moment_add_changes(t->h, sites[to], changes);
         const char *name = tide_site_is_on_device(sites[from]) ? "live device memory" : "live heap";
         double sum = 0;

@@ -25,20 +25,19 @@ const struct tide_export_format *tide_export_find(const char *name)
 
 /* --- what sites hold ----------------------------------------------------------------------------------- */
 
-bool tide_export_same_owner(const struct tide_history_site *a, const struct tide_history_site *b)
+int tide_export_by_owner(const struct tide_history_site *a, const struct tide_history_site *b)
 {
-    return a->process == b->process && tide_site_is_on_device(a) == tide_site_is_on_device(b);
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return tide_site_is_on_device(a) - tide_site_is_on_device(b);
 }
 
-static int by_owner(const void *a, const void *b)
+static int by_owner_and_id(const void *a, const void *b)
 {
     const struct tide_history_site *left = ((const struct tide_export_value *)a)->site,
                                    *right = ((const struct tide_export_value *)b)->site;
-    if (left->process != right->process)
-        return left->process < right->process ? -1 : 1;
-    if (!tide_export_same_owner(left, right))
-        return tide_site_is_on_device(left) ? 1 : -1;
-    return (left->id > right->id) - (left->id < right->id);
+    int order = tide_export_by_owner(left, right);
+    return order ? order : (left->id > right->id) - (left->id < right->id);
 }
 
 static int64_t known(int64_t value)
@@ -81,7 +80,7 @@ static int find_values(struct tide_export *e, struct tide_err *err)
         if (v.bytes > 0)
             e->values[e->count++] = v;
     }
-    qsort(e->values, e->count, sizeof *e->values, by_owner);
+    qsort(e->values, e->count, sizeof *e->values, by_owner_and_id);
     return 0;
 }
 

@@ -66,8 +66,8 @@ enum { TIDE_EXPORT_TEXT = 1024 };
 /* The owner of the memory: "python3[4711]"; for device memory "python3[4711] cuda". */
 void tide_export_owner(const struct tide_export *export, const struct tide_history_site *site, char *out,
                        size_t size);
-/* True if two sites have the same owner. */
-bool tide_export_same_owner(const struct tide_history_site *a, const struct tide_history_site *b);
+/* Orders sites by owner: by process, and within one, device memory last. 0: the same owner. */
+int tide_export_by_owner(const struct tide_history_site *a, const struct tide_history_site *b);
 
 /* "train_step (train.py:88)", "at::empty_cpu (libtorch_cpu.so)", "libx.so+0x1234". Escaped. */
 void tide_export_frame(const struct tide_frame *frame, char *out, size_t size);

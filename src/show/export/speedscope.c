@@ -79,8 +79,7 @@ int tide_export_speedscope(const struct tide_export *e, FILE *out, struct tide_e
     put_frames(&json, e->history);
     tide_json_array(&json, "profiles");
     for (size_t from = 0, to; from < e->count; from = to) {
-        for (to = from + 1;
-             to < e->count && tide_export_same_owner(e->values[from].site, e->values[to].site);)
+        for (to = from + 1; to < e->count && !tide_export_by_owner(e->values[from].site, e->values[to].site);)
             to++;
         put_profile(&json, e, from, to);
     }
