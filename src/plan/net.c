@@ -185,11 +185,11 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
 }
 
 /* Saves q, k and v, which a kernel reads, and drops them. */
-static void read_inputs(struct tide_tape *tape, int node, const struct tide_sized in[3], int width)
+static void read_inputs(struct tide_tape *tape, int node, const struct tide_sized in[3])
 {
     for (int i = 0; i < 3; i++) {
         tide_tape_save(tape, node, in[i]);
-        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW, tide_times(in[i].count, width));
+        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW);
         tide_tape_drop(tape, in[i]);
     }
 }
@@ -213,7 +213,7 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
     struct tide_sized sums = tide_tape_take(tape, rows, 4, TIDE_PART_ATTENTION);
     tide_tape_save(tape, node, out);
     tide_tape_save(tape, node, sums);
-    read_inputs(tape, node, in, width);
+    read_inputs(tape, node, in);
     tide_tape_drop(tape, sums);
     if (net->mask.storage >= 0 && net->how.compiled)
         tide_tape_save(tape, node, net->mask);
@@ -269,7 +269,7 @@ static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, st
     int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out =
         tide_tape_make(tape, node, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     return out;
 }
 
@@ -320,7 +320,7 @@ static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape 
     struct tide_sized out = tide_tape_make(tape, node, q.count, q.width, owner);
     tide_tape_save(tape, node, shares);
     tide_tape_drop(tape, shares);
-    read_inputs(tape, node, in, width);
+    read_inputs(tape, node, in);
     return out;
 }
 
@@ -395,8 +395,8 @@ static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, st
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
     int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized joined = tide_tape_make(tape, node, count, width, TIDE_PART_CACHE);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
-    tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, width));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
+    tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW);
     TIDE_DROP(tape, *kept, x);
     *kept = joined;
     tide_tape_keep(tape, joined);
@@ -463,8 +463,8 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     struct tide_sized minus = tide_torch_map(tape, lower, TIDE_SAVES_NOTHING, owner);
     int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized turned = tide_tape_make(tape, node, x.count, x.width, owner);
-    tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME, 0);
-    tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME, 0);
+    tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME);
+    tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME);
     TIDE_DROP(tape, minus, lower, upper);
     struct tide_sized second = tide_then(
         tape, turned, tide_torch_multiply(tape, turned, net->sine, x.count, net->sine.width, owner));

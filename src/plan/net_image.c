@@ -57,18 +57,15 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
                                                  net->patches.in, m->channels, false, TIDE_PART_RESIDUAL);
     /* cat((class token, patches)): a new tensor. The patches' part of its gradient is a view. */
     int node = planes.node >= 0 ? tide_tape_node(tape, 0) : -1;
-    tide_tape_leaf_edge(tape, node, net->class_token,
-                        tide_times(m->channels, tape->leaves[net->class_token].width), false);
-    tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME, 0);
+    tide_tape_leaf_edge(tape, node, net->class_token, false);
+    tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME);
     struct tide_sized joined =
         tide_tape_make(tape, node, tide_times(tide_times(batch, patches + 1), m->channels), net->how.width,
                        TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, planes);
     node = joined.node >= 0 ? tide_tape_node(tape, 0) : -1;
-    tide_tape_leaf_edge(
-        tape, node, net->position_table,
-        tide_times(tape->leaves[net->position_table].count, tape->leaves[net->position_table].width), false);
-    tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME, 0);
+    tide_tape_leaf_edge(tape, node, net->position_table, false);
+    tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME);
     struct tide_sized x = tide_tape_make(tape, node, joined.count, joined.width, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, joined);
     net->rows = patches + 1;

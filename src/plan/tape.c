@@ -228,25 +228,25 @@ void tide_tape_scratch(struct tide_tape *tape, int node, enum tide_scratch_use u
     tape->nodes[node].scratch_use = use;
 }
 
-void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
-                    int64_t bytes)
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind)
 {
     if (node < 0 || in.node < 0)
         return;
     struct tide_tape_node *n = &tape->nodes[node];
     TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
-    n->edges[n->edge_count++] =
-        (struct tide_edge){.node = in.node, .slot = in.slot, .leaf = -1, .kind = kind, .bytes = bytes};
+    n->edges[n->edge_count++] = (struct tide_edge){
+        .node = in.node, .slot = in.slot, .leaf = -1, .kind = kind, .bytes = tide_times(in.count, in.width)};
 }
 
-void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes, bool turned)
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, bool turned)
 {
     if (node < 0 || leaf < 0 || !tape->leaves[leaf].trains)
         return;
+    const struct tide_leaf *l = &tape->leaves[leaf];
     struct tide_tape_node *n = &tape->nodes[node];
     TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
-    n->edges[n->edge_count++] =
-        (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes, .turned = turned};
+    n->edges[n->edge_count++] = (struct tide_edge){
+        .node = -1, .leaf = leaf, .bytes = tide_times(l->count, l->width), .turned = turned};
 }
 
 void tide_tape_edge_scratch(struct tide_tape *tape, int node, int64_t bytes)

@@ -188,10 +188,10 @@ int tide_tape_node(struct tide_tape *tape, int64_t scratch);
 struct tide_sized tide_tape_make(struct tide_tape *tape, int node, int64_t count, int width,
                                  enum tide_part owner);
 void tide_tape_scratch(struct tide_tape *tape, int node, enum tide_scratch_use use, int64_t bytes);
-void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
-                    int64_t bytes);
+/* The node reads `in`, whose gradient is a new tensor, or the same as the node's. */
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind);
 /* turned: the gradient arrives as a transposed view, so a second one cannot be added to it in place. */
-void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes, bool turned);
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, bool turned);
 /* Scratch for the gradient of the edge that was added last. */
 void tide_tape_edge_scratch(struct tide_tape *tape, int node, int64_t bytes);
 void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor);

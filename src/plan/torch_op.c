@@ -27,7 +27,7 @@ static struct tide_sized make_of(struct tide_tape *tape, struct tide_sized x, in
         tide_tape_save(tape, node, x);
     if (saves & TIDE_SAVES_OUTPUT)
         tide_tape_save(tape, node, out);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     return out;
 }
 
@@ -57,7 +57,7 @@ static struct tide_sized weight_of(struct tide_tape *tape, int number)
         return same(tape, leaf->cast);
     bool trains = leaf->trains;
     int node = trains ? tide_tape_node(tape, 0) : -1;
-    tide_tape_leaf_edge(tape, node, number, bytes_of(whole), false);
+    tide_tape_leaf_edge(tape, node, number, false);
     struct tide_sized narrow = tide_tape_make(tape, node, whole.count, tape->cast_width, TIDE_PART_CAST);
     if (trains && tape->grad) {
         tape->leaves[number].cast = narrow;
@@ -69,9 +69,9 @@ static struct tide_sized weight_of(struct tide_tape *tape, int number)
 static void weight_edge(struct tide_tape *tape, int node, struct tide_sized weight, int number, bool turned)
 {
     if (weight.node >= 0)
-        tide_tape_edge(tape, node, weight, TIDE_EDGE_NEW, bytes_of(weight));
+        tide_tape_edge(tape, node, weight, TIDE_EDGE_NEW);
     else
-        tide_tape_leaf_edge(tape, node, number, bytes_of(weight), turned);
+        tide_tape_leaf_edge(tape, node, number, turned);
 }
 
 /*
@@ -117,7 +117,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     /* addmm (with a bias) makes the input's gradient first, mm the weight's. */
     if (bias < 0)
         weight_edge(tape, node, w, weight, turned);
-    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW);
     if (bias >= 0) {
         weight_edge(tape, node, w, weight, turned);
         weight_edge(tape, node, b, bias, false);
@@ -144,7 +144,7 @@ struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, 
 struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
 {
     int node = follow(tape, x);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_SAME, 0);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_SAME);
     return tide_tape_make(tape, node, x.count, x.width, owner);
 }
 
@@ -158,10 +158,10 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
     /* The second factor's gradient is made first. A narrow one is made wide, and then cast. */
-    tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    tide_tape_edge(tape, node, b, TIDE_EDGE_NEW);
     if (b.node >= 0 && b.width < out.width)
         tide_tape_edge_scratch(tape, node, bytes_of(out));
-    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
+    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW);
     if (a.node >= 0 && a.width < out.width)
         tide_tape_edge_scratch(tape, node, bytes_of(out));
     return out;
@@ -173,10 +173,8 @@ struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, st
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
     int width = a.width > b.width ? a.width : b.width;
     struct tide_sized out = tide_tape_make(tape, node, a.count > b.count ? a.count : b.count, width, owner);
-    tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
-                   bytes_of(a));
-    tide_tape_edge(tape, node, b, b.width == width && b.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
-                   bytes_of(b));
+    tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW);
+    tide_tape_edge(tape, node, b, b.width == width && b.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW);
     return out;
 }
 
@@ -198,7 +196,7 @@ struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, i
     if (count == x.count)
         return out;
     int node = follow(tape, x);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     out.node = node;
     out.slot = 0;
     out.count = count;
@@ -208,7 +206,7 @@ struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, i
 void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_sized parts[3])
 {
     int node = follow(tape, x);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     for (int i = 0; i < 3; i++) {
         parts[i] = same(tape, x);
         parts[i].node = node;
@@ -242,18 +240,17 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     struct tide_leaf *leaf = &tape->leaves[table];
     int width = leaf->width;
     int node = leaf->trains ? tide_tape_node(tape, table_sums(tape, leaf, rows, channels)) : -1;
-    tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
+    tide_tape_leaf_edge(tape, node, table, false);
     tide_tape_save(tape, node, ids);
     return tide_tape_make(tape, node, tide_times(rows, channels), width, TIDE_PART_RESIDUAL);
 }
 
 /* A norm in one kernel: saves its input, and `pieces` tensors of `numbers` in fp32. */
 static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_sized x, int width, int pieces,
-                                         int64_t numbers, int weight, int bias, int64_t channels)
+                                         int64_t numbers, int weight, int bias)
 {
     if (tape->failed)
         return x;
-    int64_t bytes = tide_times(channels, tape->leaves[weight].width);
     int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out = tide_tape_make(tape, node, x.count, width, TIDE_PART_NORM);
     struct tide_sized first = tide_tape_take(tape, numbers, 4, TIDE_PART_NORM);
@@ -261,9 +258,9 @@ static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_siz
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, first);
     tide_tape_save(tape, node, second);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    tide_tape_leaf_edge(tape, node, weight, bytes, false);
-    tide_tape_leaf_edge(tape, node, bias, bytes, false);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
+    tide_tape_leaf_edge(tape, node, weight, false);
+    tide_tape_leaf_edge(tape, node, bias, false);
     TIDE_DROP(tape, first, second);
     return out;
 }
@@ -272,16 +269,15 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
                                         int64_t channels)
 {
     struct tide_sized input = tide_torch_cast(tape, x, tape->cast_width ? 4 : x.width, TIDE_PART_NORM);
-    return tide_then(
-        tape, input,
-        one_kernel_norm(tape, input, input.width, 2, x.count / channels, weight, bias, channels));
+    return tide_then(tape, input,
+                     one_kernel_norm(tape, input, input.width, 2, x.count / channels, weight, bias));
 }
 
 struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
     return one_kernel_norm(tape, x, tape->cast_width ? tape->cast_width : x.width, 1, x.count / channels,
-                           weight, bias, channels);
+                           weight, bias);
 }
 
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits)
@@ -324,8 +320,8 @@ struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_size
     tide_tape_product(tape, node);
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, whole);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    tide_tape_leaf_edge(tape, node, weight, bytes_of(whole), false);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
+    tide_tape_leaf_edge(tape, node, weight, false);
     return tide_tape_make(tape, node, x.count / channels, 4, TIDE_PART_HEAD);
 }
 
@@ -349,8 +345,8 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     tide_tape_save(tape, node, wide);
     tide_tape_save(tape, node, scale);
     tide_tape_scratch(tape, node, TIDE_SCRATCH_BEFORE, bytes_of(normal));
-    tide_tape_edge(tape, node, wide, TIDE_EDGE_NEW, bytes_of(wide));
-    tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW, bytes_of(scale));
+    tide_tape_edge(tape, node, wide, TIDE_EDGE_NEW);
+    tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW);
     TIDE_DROP(tape, scale, wide);
     struct tide_sized narrow = tide_torch_cast(tape, normal, x.width, owner);
     bool trains = tape->leaves[weight].trains;
@@ -360,8 +356,8 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized out = tide_tape_make(tape, node, narrow.count, width, owner);
     if (trains)
         tide_tape_save(tape, node, narrow);
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_edge(tape, node, narrow, TIDE_EDGE_NEW, bytes_of(narrow));
+    tide_tape_leaf_edge(tape, node, weight, false);
+    tide_tape_edge(tape, node, narrow, TIDE_EDGE_NEW);
     TIDE_DROP(tape, narrow, normal);
     return out;
 }
@@ -421,7 +417,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, w);
     if (input.node >= 0) {
-        tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+        tide_tape_edge(tape, node, input, TIDE_EDGE_NEW);
         tide_tape_edge_scratch(tape, node, turned);
     }
     weight_edge(tape, node, w, weight, false);
@@ -434,14 +430,14 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
 struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
-    return one_kernel_norm(tape, x, x.width, 1, tide_times(channels, 2), weight, bias, channels);
+    return one_kernel_norm(tape, x, x.width, 1, tide_times(channels, 2), weight, bias);
 }
 
 struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x)
 {
     int node = follow(tape, x);
     tide_tape_save(tape, node, x);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     x.node = node;
     x.slot = 0;
     return x;
@@ -450,8 +446,8 @@ struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_si
 struct tide_sized tide_torch_add_inplace(struct tide_tape *tape, struct tide_sized a, struct tide_sized b)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, 0) : -1;
-    tide_tape_edge(tape, node, a, TIDE_EDGE_SAME, 0);
-    tide_tape_edge(tape, node, b, TIDE_EDGE_SAME, 0);
+    tide_tape_edge(tape, node, a, TIDE_EDGE_SAME);
+    tide_tape_edge(tape, node, b, TIDE_EDGE_SAME);
     a.node = node;
     a.slot = 0;
     return a;
