@@ -316,20 +316,16 @@ int tide_report_series_make(const struct tide_summary *summary, const struct tid
     return 0;
 }
 
-int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
+int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena,
                            struct tide_report_curve *ret_line)
 {
-    struct tide_report_curve line = {malloc((site->point_count + 1) * sizeof *line.points), 0};
+    struct tide_report_curve line = {tide_arena_take(arena, site->point_count + 1, sizeof *line.points), 0};
     if (!line.points)
         return -1;
-    void *whole = line.points;
     for (size_t i = 0; i < site->point_count; i++)
         add(&line, site->points[i].t_ns, site->points[i].live_bytes > 0 ? site->points[i].live_bytes : 0);
-    int bad = keep(arena, &line, most);
-    free(whole);
-    if (!bad)
-        *ret_line = line;
-    return bad;
+    *ret_line = line;
+    return 0;
 }
 
 const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set, int64_t process)

@@ -53,8 +53,8 @@ double tide_report_curve_most(const struct tide_report_curve *curve);
 /* Shortens a curve in place to about `most` points, keeping lows and highs. */
 void tide_report_curve_thin(struct tide_report_curve *curve, size_t most);
 
-/* Makes the curve of a site's live bytes, at most `most` points. 0, or -1: out of memory. */
-int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
+/* Makes the curve of a site's live bytes. 0, or -1: out of memory. */
+int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena,
                            struct tide_report_curve *ret_curve);
 
 /* Returns the time at a place on the axis. */

@@ -16,15 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    CALLERS_MOST = 8,
-    CULPRITS_MOST = 8,
-    FRAMES_SHOWN = 7,
-    HEALTHY_MOST = 4,
-    SPARK_POINTS = 90,
-    TEXT = 512,
-    LONG_TEXT = 240
-};
+enum { CALLERS_MOST = 8, CULPRITS_MOST = 8, FRAMES_SHOWN = 7, HEALTHY_MOST = 4, TEXT = 512, LONG_TEXT = 240 };
 
 /* --- frames ------------------------------------------------------------------------------------------ */
 
@@ -235,7 +227,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     for (size_t i = 0; i < c->holder_count; i++)
         tide_html_text(out, "<span class=\"holder\">held by ", c->holders[i], 0, "</span>");
     fputs("</div>\n", out);
-    if (!tide_report_site_curve(c->site, &page->arena, SPARK_POINTS, &line))
+    if (!tide_report_site_curve(c->site, &page->arena, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
     put_stack(page, c->site);
     if (c->caller_count)
