@@ -153,33 +153,6 @@ static int parameter(const char *parameters, size_t len, int n, int fallback)
     return n == 0 && value ? value : fallback;
 }
 
-/* Follows the cursor's column through a control sequence that ends in `final`. */
-static void follow_cursor(struct tide_status_line *line, char final, const char *parameters, size_t len)
-{
-    switch (final) {
-    case 'H':
-    case 'f':
-        place_cursor(line, parameter(parameters, len, 1, 1) - 1);
-        break;
-    case 'G':
-    case '`':
-        place_cursor(line, parameter(parameters, len, 0, 1) - 1);
-        break;
-    case 'E':
-    case 'F':
-        place_cursor(line, 0);
-        break;
-    case 'C':
-        set_column(line, (long)line->cells + parameter(parameters, len, 0, 1));
-        break;
-    case 'D':
-        set_column(line, (long)line->cells - parameter(parameters, len, 0, 1));
-        break;
-    default: /* these do not move it; after any other its column is unknown */
-        line->cells_known = line->cells_known && strchr("ABdmKJPX@STnchlqt", final);
-    }
-}
-
 static void take_scroll_region(struct tide_status_line *line, const char *parameters, size_t len)
 {
     int rows = tide_status_line_rows(line);
@@ -222,7 +195,8 @@ static void take_csi(struct tide_status_line *line)
         line->alternate = final == 'h';
         line->cells_known = false;
     } else if (plain) {
-        follow_cursor(line, final, parameters, len);
+        /* these leave the cursor in its column; after any other, that is not known until the next \r */
+        line->cells_known = line->cells_known && strchr("ABdmKJPX@STnchlqt", final);
         line->stale = line->stale || final == 'J';
     } else if (final == 'p' && len && parameters[len - 1] == '!') {
         line->shown = line->region = false; /* soft reset */
