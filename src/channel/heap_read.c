@@ -36,8 +36,7 @@ struct tide_heap_tables {
     size_t waiting;
     struct tide_heap_table *passing; /* the table that is open until another one is read; NULL: none */
     struct tide_descriptors *descriptors;
-    struct tide_heap_site *raw; /* TIDE_HEAP_SITES of them */
-    struct tide_heap_values *values;
+    struct tide_heap_site *sites; /* TIDE_HEAP_SITES of them */
 };
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
@@ -47,8 +46,7 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
 {
     struct tide_heap_tables *tables = calloc(1, sizeof *tables);
 
-    if (!tables || !(tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw)) ||
-        !(tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values))) {
+    if (!tables || !(tables->sites = malloc(TIDE_HEAP_SITES * sizeof *tables->sites))) {
         tide_heap_tables_free(tables);
         return tide_err_set(err, "not enough memory to follow allocations");
     }
@@ -99,8 +97,7 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
     for (int i = 0; i < TIDE_FILE_PLACES; i++)
         if (tables->listings[i])
             closedir(tables->listings[i]);
-    free(tables->raw);
-    free(tables->values);
+    free(tables->sites);
     free(tables);
 }
 
@@ -348,26 +345,22 @@ static int read_modules(struct tide_heap_table *table)
     return 0;
 }
 
-static int64_t value_of(int64_t raw)
+static void bound(_Atomic int64_t *value)
 {
-    return raw < 0 ? 0 : raw > TIDE_LARGEST ? TIDE_LARGEST : raw;
+    if (*value < 0 || *value > TIDE_LARGEST)
+        *value = *value < 0 ? 0 : TIDE_LARGEST;
 }
 
-static struct tide_heap_values check_site(const struct tide_heap_table *table,
-                                          const struct tide_heap_site *raw)
+/* Makes a site that is not valid one that is not ready. */
+static void check_site(const struct tide_heap_table *table, struct tide_heap_site *site)
 {
-    struct tide_heap_values site = {
-        .kind = raw->kind, .frames_at = raw->frames_at, .depth = raw->depth, .modules = raw->modules};
-
-    if (!raw->ready || raw->kind < TIDE_SITE_MALLOC || raw->kind >= TIDE_SITE_KINDS ||
-        raw->depth > TIDE_HEAP_DEPTH || (uint64_t)raw->frames_at + raw->depth > table->head.frame_count)
-        return site;
-    site.ready = true;
-    site.live_bytes = value_of(raw->live_bytes);
-    site.live_blocks = value_of(raw->live_blocks);
-    site.total_bytes = value_of(raw->total_bytes);
-    site.total_blocks = value_of(raw->total_blocks);
-    return site;
+    if (site->kind < TIDE_SITE_MALLOC || site->kind >= TIDE_SITE_KINDS || site->depth > TIDE_HEAP_DEPTH ||
+        (uint64_t)site->frames_at + site->depth > table->head.frame_count)
+        site->ready = 0;
+    bound(&site->live_bytes);
+    bound(&site->live_blocks);
+    bound(&site->total_bytes);
+    bound(&site->total_blocks);
 }
 
 static int64_t believable(uint64_t bytes)
@@ -426,7 +419,7 @@ int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table
     if (!read_head(table) || read_modules(table) != 0)
         return -1;
     size_t count = (size_t)table->head.site_count;
-    if (!read_at(table->fd, tables->raw, count * sizeof *tables->raw, TIDE_HEAP_SITES_AT))
+    if (!read_at(table->fd, tables->sites, count * sizeof *tables->sites, TIDE_HEAP_SITES_AT))
         return -1;
     /* A site that became ready after the head was read may refer to frames beyond the head's count. */
     uint64_t frames = table->head.frame_count;
@@ -434,13 +427,13 @@ int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table
     if (read_at(table->fd, &again, sizeof again, 0))
         table->head.frame_count = clamp(again.frame_count, frames, TIDE_HEAP_FRAMES);
     for (size_t i = 0; i < count; i++)
-        tables->values[i] = check_site(table, &tables->raw[i]);
-    table->sites = tables->values;
+        check_site(table, &tables->sites[i]);
+    table->sites = tables->sites;
     table->site_count = count;
     return 0;
 }
 
-size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_values *site,
+size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_site *site,
                              uint64_t ret_words[TIDE_HEAP_DEPTH])
 {
     if (site->depth > TIDE_HEAP_DEPTH ||

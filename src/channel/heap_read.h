@@ -36,14 +36,6 @@ struct tide_heap_range {
     bool ready; /* false: still being written */
 };
 
-/* The state of a site at the last read. */
-struct tide_heap_values {
-    bool ready;
-    uint16_t kind; /* enum tide_site_kind, checked */
-    uint32_t frames_at, depth, modules;
-    int64_t live_bytes, live_blocks, total_bytes, total_blocks; /* in [0, 2^62] */
-};
-
 struct tide_heap_table {
     char name[TIDE_FILE_NAME];
     int directory;  /* of its file; borrowed */
@@ -59,8 +51,10 @@ struct tide_heap_table {
     struct tide_heap_head head; /* as of the last read, its counts clamped */
     struct tide_heap_range *modules;
     size_t module_count, module_capacity;
-    size_t module_ready;                  /* all modules before this one are ready */
-    const struct tide_heap_values *sites; /* of the last read; valid until another table is read */
+    size_t module_ready; /* all modules before this one are ready */
+    /* Of the last read, valid until another table is read. Those that are ready were checked; values are in
+     * [0, 2^62]. */
+    const struct tide_heap_site *sites;
     size_t site_count;
     void *owner; /* for the caller; starts as NULL */
 };
@@ -99,7 +93,7 @@ bool tide_heap_table_is_dead(const struct tide_heap_table *table);
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table);
 
 /* Reads the words of a site's stack, innermost first. Returns their number, 0 if they cannot be read. */
-size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_values *site,
+size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_site *site,
                              uint64_t ret_words[TIDE_HEAP_DEPTH]);
 
 /* Reads a Python code object. -1: there is none of that number. */

@@ -124,7 +124,7 @@ static struct tide_heap_sample heap_of(const struct tide_heap_look *look, const 
     };
 
     for (size_t i = 0; i < table->site_count; i++) {
-        const struct tide_heap_values *values = &table->sites[i];
+        const struct tide_heap_site *values = &table->sites[i];
         if (!values->ready || values->kind == TIDE_SITE_CUDA || values->kind == TIDE_SITE_TENSOR)
             continue;
         heap.live_bytes = tide_bounded_sum(heap.live_bytes, values->live_bytes);

@@ -17,7 +17,7 @@ enum {
 /* --- stacks -------------------------------------------------------------------------------------------- */
 
 static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_table *table,
-                          const struct tide_heap_values *site, uint64_t word, bool patient)
+                          const struct tide_heap_site *site, uint64_t word, bool patient)
 {
     if (word & TIDE_HEAP_PYTHON_BIT) {
         char file[TIDE_HEAP_STRING], name[TIDE_HEAP_STRING];
@@ -40,7 +40,7 @@ static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_ta
 /* Returns the number of the frame of a stack word. -1: no room. -2: its module is not known yet. Stacks share
  * most of their frames, so each one is looked up once. */
 static int32_t frame_of(struct tide_heap_look *look, const struct tide_heap_table *table,
-                        const struct tide_heap_values *site, uint64_t word, bool patient)
+                        const struct tide_heap_site *site, uint64_t word, bool patient)
 {
     struct tide_heap_process *process = table->owner;
     struct {
@@ -58,7 +58,7 @@ static int32_t frame_of(struct tide_heap_look *look, const struct tide_heap_tabl
 
 /* Asks for the symbols of a site's frames. False: not now. */
 static bool begin_stack(struct tide_heap_look *look, const struct tide_heap_table *table,
-                        const struct tide_heap_values *values, struct tide_heap_row *site, bool last)
+                        const struct tide_heap_site *values, struct tide_heap_row *site, bool last)
 {
     uint64_t words[TIDE_HEAP_DEPTH];
     int32_t numbers[TIDE_HEAP_DEPTH];
@@ -185,7 +185,7 @@ static void write_backlog(struct tide_heap_look *look, struct tide_heap_row *sit
 
 /* Gives a site its row once all of its frames have theirs. */
 static void complete_site(struct tide_heap_look *look, struct tide_heap_process *process,
-                          const struct tide_heap_values *values, struct tide_heap_row *site)
+                          const struct tide_heap_site *values, struct tide_heap_row *site)
 {
     int64_t rows[STACK_ROWS];
     size_t count = collect_rows(look->heap, site, rows);
@@ -202,7 +202,7 @@ static void complete_site(struct tide_heap_look *look, struct tide_heap_process 
 
 /* --- samples of sites ---------------------------------------------------------------------------------- */
 
-static struct tide_heap_numbers numbers_of(const struct tide_heap_values *values, bool over)
+static struct tide_heap_numbers numbers_of(const struct tide_heap_site *values, bool over)
 {
     return (struct tide_heap_numbers){over ? 0 : values->live_bytes, over ? 0 : values->live_blocks,
                                       values->total_bytes, values->total_blocks};
@@ -274,7 +274,7 @@ static bool advance(struct tide_heap_look *look, const struct tide_heap_table *t
                     struct tide_heap_process *process, size_t at)
 {
     struct tide_heap_row *site = &process->sites[at];
-    const struct tide_heap_values *values = &table->sites[at];
+    const struct tide_heap_site *values = &table->sites[at];
 
     if (site->state == TIDE_HEAP_OWN)
         return true;
@@ -319,7 +319,7 @@ bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *
     for (int kind = 0; kind < TIDE_SITE_KINDS; kind++)
         process->rest[kind].now = (struct tide_heap_numbers){0};
     for (size_t i = 0; i < table->site_count; i++) {
-        const struct tide_heap_values *values = &table->sites[i];
+        const struct tide_heap_site *values = &table->sites[i];
         struct tide_heap_row *site = &process->sites[i];
         if (!values->ready)
             continue;

@@ -88,7 +88,7 @@ static size_t scribble(int fd, const uint8_t *data, size_t at, size_t stop)
     return at;
 }
 
-static void check_values(const struct tide_heap_values *site)
+static void check_values(const struct tide_heap_site *site)
 {
     const int64_t values[] = {site->live_bytes, site->live_blocks, site->total_bytes, site->total_blocks};
     for (size_t i = 0; i < 4; i++) {
@@ -104,7 +104,7 @@ static void check_table(const struct tide_heap_table *table)
     TIDE_CHECK(table->site_count, <=, TIDE_HEAP_SITES);
     TIDE_CHECK(table->module_count, <=, TIDE_HEAP_MODULES);
     for (size_t i = 0; i < table->site_count; i++) {
-        const struct tide_heap_values *site = &table->sites[i];
+        const struct tide_heap_site *site = &table->sites[i];
         uint64_t words[TIDE_HEAP_DEPTH];
         if (!site->ready)
             continue;

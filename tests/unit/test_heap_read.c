@@ -60,7 +60,7 @@ static void a_table_is_read_as_it_was_written(void **state)
     assert_int_equal(table->start_ticks, own_start);
     assert_false(table->ended);
     assert_int_equal(table->site_count, 1);
-    const struct tide_heap_values *site = &table->sites[0];
+    const struct tide_heap_site *site = &table->sites[0];
     assert_true(site->ready);
     assert_int_equal(site->kind, TIDE_SITE_MMAP);
     assert_int_equal(site->live_bytes, 4096);
