@@ -49,14 +49,16 @@ pid_t tide_spawn_reap(struct tide_spawn_event *ret_event)
 }
 
 /* In the child: becomes the command, or reports errno through `failure`. */
-static _Noreturn void become(char **argv, char **environment, struct tide_relay *relay,
+static _Noreturn void become(char **argv, char **settings, struct tide_relay *relay,
                              const struct tide_spawn_inheritance *inherited, int failure)
 {
     if (!tide_relay_in_child(relay)) {
         sigaction(SIGCHLD, &inherited->on_child, NULL);
         sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
         tide_descriptors_restore(&inherited->files);
-        execvpe(argv[0], argv, environment);
+        for (; *settings; settings++)
+            putenv(*settings);
+        execvp(argv[0], argv);
     }
     int why = errno;
     ssize_t ignored = write(failure, &why, sizeof why);
@@ -121,7 +123,7 @@ struct report {
 };
 
 /* Runs as the keeper, between tracker and command: leads the session of the pseudo-terminal. */
-static _Noreturn void start_keeper(char **argv, char **environment, struct tide_relay *relay,
+static _Noreturn void start_keeper(char **argv, char **settings, struct tide_relay *relay,
                                    const struct tide_spawn_inheritance *inherited, int failure, int report,
                                    int events)
 {
@@ -133,7 +135,7 @@ static _Noreturn void start_keeper(char **argv, char **environment, struct tide_
     } else if ((said.pid = fork()) == 0) {
         setpgid(0, 0);
         tcsetpgrp(slave, getpid()); /* SIGTTOU is blocked */
-        become(argv, environment, relay, inherited, failure);
+        become(argv, settings, relay, inherited, failure);
     } else if (said.pid > 0) {
         setpgid(said.pid, said.pid);
         tcsetpgrp(slave, said.pid);
@@ -205,7 +207,7 @@ static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *
     return 0;
 }
 
-int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool own_session,
+int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_session,
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err)
 {
@@ -222,11 +224,11 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
     }
     if (pid == 0) {
         if (keeper)
-            start_keeper(argv, environment, relay, inherited, pipes[FAILURE][1], pipes[REPORT][1],
+            start_keeper(argv, settings, relay, inherited, pipes[FAILURE][1], pipes[REPORT][1],
                          pipes[EVENTS][1]);
         if (own_session)
             setsid();
-        become(argv, environment, relay, inherited, pipes[FAILURE][1]);
+        become(argv, settings, relay, inherited, pipes[FAILURE][1]);
     }
     close(pipes[REPORT][1]);
     pipes[REPORT][1] = -1;

@@ -2,8 +2,8 @@
  * spawn.h - starts the command, and says how it ended.
  *
  * Call tide_spawn() after tide_relay_start() and before any thread exists. The command gets the descriptors
- * that the relay made for it, the signal mask and the dispositions that this process was started with, and
- * `environment`.
+ * that the relay made for it, the signal mask, the dispositions and the environment that this process was
+ * started with, and in the environment `settings`: "NAME=VALUE", a NULL at the end.
  *
  * On a pseudo-terminal a small process stands between tracker and command: the keeper. It leads the
  * terminal's session, so that the command's process group is not orphaned and Ctrl-Z stops it as usual. It
@@ -48,7 +48,7 @@ struct tide_spawn_inheritance {
  * Returns 0, or -1 with an error and the shell's exit code in *ret_exit: 127 not found, 126 not executable, 2
  * anything else. On failure the command has never run.
  */
-int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool own_session,
+int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_session,
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err);
 

@@ -324,34 +324,12 @@ int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_M
     return tide_err_hint(err, "name a file with -o FILE");
 }
 
-/* Returns the environment with `settings` in place of variables of the same names. Caller frees the array;
- * the strings are borrowed. NULL: out of memory. */
-static char **environment_with(char *const *settings, size_t setting_count)
-{
-    size_t count = 0, used = 0;
-    while (environ[count])
-        count++;
-    char **copy = calloc(count + setting_count + 1, sizeof *copy);
-    if (!copy)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        bool kept = true;
-        for (size_t k = 0; k < setting_count; k++)
-            kept = kept && strncmp(environ[i], settings[k], strcspn(settings[k], "=") + 1);
-        if (kept)
-            copy[used++] = environ[i];
-    }
-    for (size_t k = 0; k < setting_count; k++)
-        copy[used++] = settings[k];
-    return copy;
-}
-
 static int start_command(struct tide_tracker *t, struct tide_err *err)
 {
     /* TIDEMARK_RECORDING is for a program that judges itself; absolute, because it may change its
      * directory. */
     char channel[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=", recording[PATH_MAX + 32] = "TIDEMARK_RECORDING=";
-    char *settings[SETTINGS] = {channel, recording};
+    char *settings[SETTINGS + 1] = {channel, recording};
     size_t count = 2;
     if (t->channel)
         snprintf(channel, sizeof channel, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
@@ -359,13 +337,8 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
         recording[strcspn(recording, "=") + 1] = '\0';
     for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS && t->preload.settings[i]; i++)
         settings[count++] = t->preload.settings[i];
-    char **environment = environment_with(settings, count);
-    if (!environment)
-        return tide_err_set(err, "not enough memory");
-    int bad = tide_spawn(t->config->command, environment, t->relay, t->config->log_path != NULL,
-                         &t->inherited, &t->spawned, &t->outcome->exit_code, err);
-    free(environment);
-    return bad;
+    return tide_spawn(t->config->command, settings, t->relay, t->config->log_path != NULL, &t->inherited,
+                      &t->spawned, &t->outcome->exit_code, err);
 }
 
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
