@@ -146,11 +146,10 @@ static struct result measure(pid_t root, int hz, int seconds)
     struct tide_sense *sense;
     struct tide_sense_view view = {.alive = 0};
     struct tide_writer *writer;
-    int64_t pid = root, base_ns = tide_clock_ns();
+    int64_t base_ns = tide_clock_ns();
     struct result result = {.looks = (int64_t)hz * seconds};
     struct tide_sense_config config = {
-        .roots = &pid,
-        .root_count = 1,
+        .root = root,
         .smaps_budget_ppm = 10000,
         .limit_bytes = TIDE_UNKNOWN,
         .proc_path = "/proc",

@@ -343,10 +343,8 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
 
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
 {
-    int64_t root = t->config->command ? t->spawned.pid : t->config->pid;
     struct tide_sense_config config = {
-        .roots = &root,
-        .root_count = 1,
+        .root = t->config->command ? t->spawned.pid : t->config->pid,
         .adopt_orphans = t->config->command != NULL,
         .hidden_pids = {[TIDE_SENSE_KEEPER] = t->spawned.keeper,
                         [TIDE_SENSE_SYMBOLS] = t->heap ? tide_heap_sense_helper(t->heap) : 0,

@@ -49,7 +49,7 @@ struct limit {
 
 struct tide_sense {
     int64_t base_ns;
-    int64_t first_root;
+    int64_t root;
     struct tide_tree tree;
     struct tide_smaps_budget smaps;
     struct limit limits[LIMITS_MAX];
@@ -95,7 +95,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
         return tide_err_set(err, "out of memory");
     sense->base_ns = config->base_ns;
     sense->limit_bytes = config->limit_bytes;
-    sense->first_root = config->root_count ? config->roots[0] : 0;
+    sense->root = config->root;
     sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
     sense->rare_ns = TIDE_UNKNOWN;
     sense->meminfo_fd = -1;
@@ -111,12 +111,10 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     memcpy(sense->tree.hidden_pids, config->hidden_pids, sizeof sense->tree.hidden_pids);
     tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);
     tide_shared_init(&sense->shared, config->shared_path);
-    int64_t now_ns = tide_clock_ns();
-    for (size_t i = 0; i < config->root_count; i++)
-        if (tide_tree_add_root(&sense->tree, config->roots[i], now_ns, err) != 0) {
-            tide_sense_free(sense);
-            return -1;
-        }
+    if (tide_tree_add_root(&sense->tree, config->root, tide_clock_ns(), err) != 0) {
+        tide_sense_free(sense);
+        return -1;
+    }
     sense->hits_noted = TIDE_UNKNOWN;
     sense->gpu = config->gpu ? tide_gpu_new() : NULL;
     sense->meminfo_fd = openat(sense->tree.proc_fd, "meminfo", O_RDONLY | O_CLOEXEC);
@@ -293,7 +291,7 @@ static void read_rlimits(struct tide_sense *sense)
 {
     char text[4096];
     struct tide_proc_limits limits;
-    ssize_t len = tide_proc_read_pid(sense->tree.proc_fd, sense->first_root, "limits", text, sizeof text);
+    ssize_t len = tide_proc_read_pid(sense->tree.proc_fd, sense->root, "limits", text, sizeof text);
     if (len < 0 || tide_proc_parse_limits(text, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
@@ -336,12 +334,12 @@ static void note_hits(struct tide_sense *sense)
 static void follow_cgroup(struct tide_sense *sense)
 {
     struct tide_cgroup *cgroup = &sense->cgroup;
-    const struct tide_member *root = tide_tree_find(&sense->tree, sense->first_root);
+    const struct tide_member *root = tide_tree_find(&sense->tree, sense->root);
     /* A dead process is in no group. Kills are reported for the group that it was in. */
     if (root && !root->ended) {
         tide_cgroup_read(cgroup);
         note_kills(sense);
-        tide_cgroup_follow(cgroup, sense->first_root);
+        tide_cgroup_follow(cgroup, sense->root);
     }
     if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
         if (sense->cgroup_bound[0])

@@ -1,12 +1,12 @@
 /*
  * sense.h - looks at a process tree and writes what it sees into a recording.
  *
- * tide_sense_new (roots = PIDs of the tree's roots) -> tide_sense_look() every tick -> tide_sense_free().
+ * tide_sense_new -> tide_sense_look() every tick -> tide_sense_free().
  * One look finds new members of the tree, reads the cheap counters of all, reads smaps_rollup of as many as
  * the time budget allows, reads cgroup, host and GPU counters, and calls the writer: process rows, one tick,
  * samples, smaps, gpu, limits.
  *
- * Members are the roots, every process whose parent is a member and, with adopt_orphans (the tracker is a
+ * Members are the root, every process whose parent is a member and, with adopt_orphans (the tracker is a
  * child subreaper), every child of this process. A member stays one, whoever its parent becomes. Processes
  * are identified by PID and start time. Cost: one readdir of /proc, one read of stat per new PID, one pread
  * of status per member on an open descriptor.
@@ -39,8 +39,7 @@ enum tide_sense_hidden {
 };
 
 struct tide_sense_config {
-    const int64_t *roots;
-    size_t root_count;
+    int64_t root;                           /* PID */
     bool adopt_orphans;                     /* children of this process are members too */
     int64_t hidden_pids[TIDE_SENSE_HIDDEN]; /* 0: none */
     int64_t smaps_budget_ppm;               /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */

@@ -68,9 +68,7 @@ static int set_up(void **state)
     heap_fixture_table(&f, child, start, 0);
     base_ns = now_ns = tide_clock_ns();
     assert_int_equal(tide_heap_sense_open(heap, f.directory, &descriptors, base_ns, &err), 0);
-    int64_t root = child;
-    struct tide_sense_config config = {.roots = &root,
-                                       .root_count = 1,
+    struct tide_sense_config config = {.root = child,
                                        .limit_bytes = TIDE_UNKNOWN,
                                        .proc_path = "/proc",
                                        .cgroup_path = "/sys/fs/cgroup",

@@ -51,10 +51,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct tide_sense_config config_for(const int64_t *root)
+static struct tide_sense_config config_for(int64_t root)
 {
-    return (struct tide_sense_config){.roots = root,
-                                      .root_count = 1,
+    return (struct tide_sense_config){.root = root,
                                       .smaps_budget_ppm = 10000,
                                       .limit_bytes = TIDE_UNKNOWN,
                                       .proc_path = fake_root,
@@ -64,8 +63,7 @@ static struct tide_sense_config config_for(const int64_t *root)
 
 static void begin_with(int64_t limit_bytes)
 {
-    static const int64_t root = 100;
-    struct tide_sense_config config = config_for(&root);
+    struct tide_sense_config config = config_for(100);
     config.limit_bytes = limit_bytes;
     assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
     assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
@@ -605,7 +603,6 @@ static int keep_shared(void *context, const void *given)
 static void shared_memory_is_a_gauge_of_the_trackers(void **state)
 {
     (void)state;
-    static const int64_t root = 100;
     static char page[4096];
     char shm[128], maps[256], path[160];
     struct stat info;
@@ -616,7 +613,7 @@ static void shared_memory_is_a_gauge_of_the_trackers(void **state)
     assert_int_equal(stat(path, &info), 0);
     snprintf(maps, sizeof maps, "7f00-7f01 rw-s 00000000 00:1a %llu %s\n", (unsigned long long)info.st_ino,
              path);
-    struct tide_sense_config config = config_for(&root);
+    struct tide_sense_config config = config_for(100);
     config.shared_path = shm;
     assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
     assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
@@ -649,7 +646,6 @@ static void shared_memory_is_a_gauge_of_the_trackers(void **state)
 static void segments_are_the_trees_by_names_that_only_it_uses(void **state)
 {
     (void)state;
-    static const int64_t root = 100;
     static char page[4096];
     char shm[128], ours[192], theirs[192], link[192];
     struct stat info;
@@ -661,7 +657,7 @@ static void segments_are_the_trees_by_names_that_only_it_uses(void **state)
     fake_write_bytes("100/fd/0", "", 0);
     fake_write_bytes("300/fd/0", "", 0);
     fake_write_bytes("shm/psm_a1", page, sizeof page); /* there before */
-    struct tide_sense_config config = config_for(&root);
+    struct tide_sense_config config = config_for(100);
     config.shared_path = shm;
     assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
     assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
@@ -705,8 +701,7 @@ static void what_a_thread_gets_of_a_processor_is_recorded(void **state)
 static void a_root_that_is_not_there_is_refused(void **state)
 {
     (void)state;
-    static const int64_t root = 4242;
-    struct tide_sense_config config = config_for(&root);
+    struct tide_sense_config config = config_for(4242);
     assert_int_equal(tide_sense_new(&config, &sense, &err), -1);
     assert_string_equal(err.text, "there is no process 4242");
     sense = NULL;
@@ -718,8 +713,7 @@ static void whichever_allocation_fails_nothing_breaks(void **state)
     (void)state;
     if (getenv("TIDEMARK_VALGRIND")) /* which has a malloc of its own, that does not fail */
         skip();
-    static const int64_t root = 100;
-    struct tide_sense_config config = config_for(&root);
+    struct tide_sense_config config = config_for(100);
     for (int i = 0; i < 40; i++)
         fake_put(&(struct fake_process){.pid = 100 + i,
                                         .parent = i ? 100 : 1,

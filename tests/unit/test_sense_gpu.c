@@ -453,8 +453,7 @@ static void what_is_seen_gets_into_the_recording(void **state)
     put(201, 100, "0");
     fake_write("nvml", "device 0 900 1000\ncompute 100 5\ncompute 4000001 20\n");
     snprintf(path, sizeof path, "%s/x.tide", fake_root);
-    struct tide_sense_config config = {.roots = &root,
-                                       .root_count = 1,
+    struct tide_sense_config config = {.root = root,
                                        .limit_bytes = TIDE_UNKNOWN,
                                        .gpu = true,
                                        .proc_path = fake_root,
