@@ -13,8 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    PACE_POINTS = 16,
-    PACE_MS = 500,            /* between two points: the speed is that of the last 8 s */
+    PACE_MS = 4000,           /* the speed is that of the last 4 to 8 s */
     COST_FACTOR = 200,        /* judging takes at most 1/200 of the time */
     JUDGE_MS = 2000,          /* and is not done more often than this */
     HISTORY_BYTES = 64 << 20, /* upper bound, since this is only for a status line */
@@ -30,8 +29,7 @@ struct tide_trend {
     struct tide_history *history;
     int64_t judge_ns; /* when to judge next */
     char brief[160];
-    struct pace paces[PACE_POINTS], last;
-    size_t pace_count;
+    struct pace from, middle, last; /* the speed is measured from `from`, and from `middle` later */
 };
 
 struct tide_trend *tide_trend_new(const char *path)
@@ -55,25 +53,20 @@ void tide_trend_free(struct tide_trend *trend)
 
 void tide_trend_step(struct tide_trend *trend, int64_t t_ns, int64_t number)
 {
-    trend->last = (struct pace){t_ns, number};
-    struct pace *newest = trend->pace_count ? &trend->paces[trend->pace_count - 1] : NULL;
-    if (newest && t_ns - newest->t_ns < PACE_MS * (int64_t)TIDE_NS_PER_MS)
-        return;
-    if (trend->pace_count == PACE_POINTS) {
-        for (size_t i = 1; i < PACE_POINTS; i++)
-            trend->paces[i - 1] = trend->paces[i];
-        trend->pace_count--;
+    struct pace now = {t_ns, number};
+    if (trend->last.number < 0)
+        trend->from = trend->middle = now;
+    trend->last = now;
+    if (t_ns - trend->middle.t_ns >= PACE_MS * (int64_t)TIDE_NS_PER_MS) {
+        trend->from = trend->middle;
+        trend->middle = now;
     }
-    trend->paces[trend->pace_count++] = trend->last;
 }
 
 static double steps_per_second(const struct tide_trend *trend)
 {
-    if (trend->pace_count < 2)
-        return NAN;
-    const struct pace *first = &trend->paces[0];
-    double seconds = (double)(trend->last.t_ns - first->t_ns) / 1e9;
-    return seconds > 0 ? (double)(trend->last.number - first->number) / seconds : NAN;
+    double seconds = (double)(trend->last.t_ns - trend->from.t_ns) / 1e9;
+    return seconds > 0 ? (double)(trend->last.number - trend->from.number) / seconds : NAN;
 }
 
 /* Updates the short text of the verdict so far. On any failure the text stays as it was. */
