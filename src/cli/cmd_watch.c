@@ -7,6 +7,7 @@
  * reports its end through a pipe.
  */
 #include "cli/command.h"
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/track.h"
@@ -92,13 +93,7 @@ static _Noreturn void be_tracker(const struct tide_track_config *config, int pip
         dup2(nothing, fd);
     outlive_late_signals();
     farewell.failed = tide_track(config, &farewell.outcome, &farewell.err);
-    const char *bytes = (const char *)&farewell;
-    for (size_t sent = 0; sent < sizeof farewell;) {
-        ssize_t n = write(pipe_end, bytes + sent, sizeof farewell - sent);
-        if (n <= 0)
-            break; /* nobody reads it any more */
-        sent += (size_t)n;
-    }
+    tide_write_all(pipe_end, &farewell, sizeof farewell); /* fails if nobody reads it any more */
     _exit(0);
 }
 

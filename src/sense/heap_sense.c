@@ -7,6 +7,7 @@
 #include "sense/heap_sense.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "sense/heap_sites.h"
 
 #include <inttypes.h>
@@ -167,21 +168,17 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
     unsigned state = head->state, version = head->python_version;
 
     snprintf(out, size, "%s", state < sizeof states / sizeof *states ? states[state] : "in an unknown state");
-    size_t len = strlen(out);
     if (head->python == TIDE_HEAP_PYTHON_VERSION || head->python == TIDE_HEAP_PYTHON_CHECK)
-        snprintf(out + len, size - len, "; no Python frames: Python %u.%u %s", version >> 24,
-                 version >> 16 & 0xff,
-                 head->python == TIDE_HEAP_PYTHON_VERSION ? "is not supported" : "failed the self-check");
-    len = strlen(out);
+        tide_text_add(out, size, "; no Python frames: Python %u.%u %s", version >> 24, version >> 16 & 0xff,
+                      head->python == TIDE_HEAP_PYTHON_VERSION ? "is not supported"
+                                                               : "failed the self-check");
     if (head->cuda == TIDE_HEAP_CUDA_INCOMPLETE)
-        snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
+        tide_text_add(out, size, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
-        snprintf(out + len, size - len, "; device memory is seen for only one of two CUDA drivers");
-    len = strlen(out);
+        tide_text_add(out, size, "; device memory is seen for only one of two CUDA drivers");
     if (head->lost_frees > 0)
-        snprintf(out + len, size - len,
-                 "; %" PRIu64 " free%s could not be recorded: live values are too high", head->lost_frees,
-                 head->lost_frees == 1 ? "" : "s");
+        tide_text_add(out, size, "; %" PRIu64 " free%s could not be recorded: live values are too high",
+                      head->lost_frees, head->lost_frees == 1 ? "" : "s");
 }
 
 static void put_note(struct tide_heap_look *look, const char *text)
