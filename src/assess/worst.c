@@ -257,17 +257,17 @@ static int describe_others(struct tide_assessing *s)
 }
 
 /* A gauge that is flat while memory grows tells where not to look. What is held more and more, little as it
- * may be, lies between what was freed, and keeps the pages of that. */
+ * may be, lies between what was freed, and keeps the pages of that; or it may become a leak. */
 static void describe_evidence(struct tide_assessing *s)
 {
     const struct tide_judged *worst = &s->a->judged[0];
-    const char *holder =
-        worst->verdict.kind == TIDE_RETENTION ? tide_holder_of_more(s->h, worst->process) : NULL;
+    bool kept = worst->verdict.kind == TIDE_RETENTION, open = worst->verdict.kind == TIDE_UNDECIDED;
+    const char *holder = kept || open ? tide_holder_of_more(s->h, worst->process) : NULL;
     if (holder)
-        snprintf(s->a->evidence, sizeof s->a->evidence,
-                 "%s: it holds more at each census, and small blocks that stay keep the pages between them",
-                 TIDE_SHOWN(holder, 160));
-    if (s->a->judged[0].verdict.kind != TIDE_LEAK && s->a->judged[0].crest.epochs == 0)
+        snprintf(s->a->evidence, sizeof s->a->evidence, "%s: it holds more at each census%s",
+                 TIDE_SHOWN(holder, 160),
+                 kept ? ", and small blocks that stay keep the pages between them" : "");
+    if (holder || (worst->verdict.kind != TIDE_LEAK && worst->crest.epochs == 0))
         return;
     for (size_t i = 1; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];

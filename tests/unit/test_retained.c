@@ -131,6 +131,27 @@ static void what_is_held_more_and_more_is_named_beside_what_is_kept(void **state
     tide_assessment_free(a);
 }
 
+/* Whether memory grows cannot be told yet. That the list does is known. */
+static void what_is_held_more_and_more_is_named_beside_what_is_undecided(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    for (int64_t i = 0; i < 24; i++) {
+        int64_t bytes = 100 * MIB + i * i % 7 * MIB + i * 300 * 1024;
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, bytes);
+        sample(&m, id, bytes);
+        if (i % 10 == 5)
+            mark(&m, id, TIDE_MARK_GAUGE, i * 1024, "held by variable `total`, train.py:8");
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "  held by variable `total`, train.py:8: it holds more at each census\n"));
+    tide_assessment_free(a);
+}
+
 /* Stacks of threads that nobody joins, for one. */
 static void what_was_never_asked_for_is_kept_by_no_allocator(void **state)
 {
@@ -302,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_was_filled_is_not_looked_for_elsewhere),
         cmocka_unit_test(a_heap_that_a_runtime_made_for_itself_leaks),
         cmocka_unit_test(what_is_held_more_and_more_is_named_beside_what_is_kept),
+        cmocka_unit_test(what_is_held_more_and_more_is_named_beside_what_is_undecided),
         cmocka_unit_test(an_allocator_keeps_what_was_given_back_to_it),
         cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
         cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),

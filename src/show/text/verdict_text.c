@@ -617,7 +617,7 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
             100 * a->pss_known);
     hand_on(&b, "counts", put, context);
     tide_buf_text(&b, a->evidence);
-    hand_on(&b, j->verdict.kind == TIDE_RETENTION ? "held by" : "gauge", put, context);
+    hand_on(&b, j->verdict.kind == TIDE_LEAK || j->crest.epochs ? "gauge" : "held by", put, context);
     if (isfinite(j->verdict.limit_x) && a->death.cause != TIDE_DEATH_OOM)
         put_limit(&b, j, a);
     hand_on(&b, "limit", put, context);
