@@ -350,7 +350,8 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
                         [TIDE_SENSE_SYMBOLS] = t->heap ? tide_heap_sense_helper(t->heap) : 0,
                         [TIDE_SENSE_RELAY] = t->relay ? tide_relay_pid(t->relay) : 0,
                         [TIDE_SENSE_DEPUTY] = t->relay ? tide_relay_deputy(t->relay) : 0,
-                        [TIDE_SENSE_SWEEPER] = t->channel ? tide_channel_helper(t->channel) : 0},
+                        [TIDE_SENSE_SWEEPER] = t->channel ? tide_channel_helper(t->channel) : 0,
+                        [TIDE_SENSE_WITNESS] = t->witness.pid},
         .smaps_budget_ppm = 10000,
         .limit_bytes = t->config->limit_bytes,
         .gpu = true,
@@ -417,8 +418,11 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
     } else if (!c->ignore_output) {
         open_output_of(t);
     }
-    if (tide_tracker_set_up_signals(t, t->relay && tide_relay_owns_terminal(t->relay), err))
+    bool owns_terminal = t->relay && tide_relay_owns_terminal(t->relay);
+    if (tide_tracker_set_up_signals(t, owns_terminal, err))
         return -1;
+    if (c->command && !owns_terminal)
+        tide_witness_init(&t->witness);
     return tide_writer_new(t->outcome->path, &t->writer, err);
 }
 
@@ -534,6 +538,7 @@ static void release(struct tide_tracker *t)
     tide_preloading_release(&t->preload);
     tide_channel_free(t->channel);
     tide_sense_free(t->sense);
+    tide_witness_release(&t->witness);
     if (t->file.fd >= 0)
         close(t->file.fd);
     tide_tracker_restore_signals(t);

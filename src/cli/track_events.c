@@ -160,7 +160,8 @@ static void reap(struct tide_tracker *t)
 {
     struct tide_spawn_event event;
     for (pid_t pid; (pid = tide_spawn_reap(&event)) > 0;) {
-        if (pid == t->spawned.keeper || (t->heap && pid == tide_heap_sense_helper(t->heap)) ||
+        if (pid == t->spawned.keeper || pid == t->witness.pid ||
+            (t->heap && pid == tide_heap_sense_helper(t->heap)) ||
             (t->relay && (pid == tide_relay_pid(t->relay) || pid == tide_relay_deputy(t->relay))))
             continue;
         note_peak(t, pid, &event);
@@ -187,13 +188,27 @@ void tide_tracker_hear_keeper(struct tide_tracker *t)
     }
 }
 
+static bool is_of_keyboard(int signal)
+{
+    return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTSTP;
+}
+
+/* True if the command got the signal too: from the kernel, or from somebody who signals the whole group. */
+static bool has_been_sent(struct tide_tracker *t, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+    if (info->ssi_code == SI_KERNEL)
+        return is_of_keyboard(signal);
+    return getpgid(t->spawned.pid) == getpgrp() &&
+           tide_witness_heard(&t->witness, signal, (pid_t)info->ssi_pid);
+}
+
 static void forward(struct tide_tracker *t, const struct signalfd_siginfo *info)
 {
     int signal = (int)info->ssi_signo;
-    bool keyboard = signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTSTP;
     if (tide_relay_owns_terminal(t->relay))
-        kill(keyboard ? -t->spawned.pid : t->spawned.pid, signal);
-    else if (!keyboard || info->ssi_code != SI_KERNEL) /* else the kernel has signalled the command too */
+        kill(is_of_keyboard(signal) ? -t->spawned.pid : t->spawned.pid, signal);
+    else if (!has_been_sent(t, info))
         kill(t->spawned.pid, signal);
 }
 

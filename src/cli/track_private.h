@@ -12,6 +12,7 @@
 #include "cli/stepwords.h"
 #include "cli/track.h"
 #include "cli/trend.h"
+#include "cli/witness.h"
 #include "record/writer.h"
 #include "sense/heap_sense.h"
 #include "sense/sense.h"
@@ -28,6 +29,7 @@ struct tide_tracker {
     struct tide_preloading preload;
     struct tide_trend *trend; /* NULL: no status line */
     struct tide_spawned spawned;
+    struct tide_witness witness;
     struct tide_spawn_inheritance inherited;
     struct tide_descriptors descriptors; /* open-file budget of sense, channel and heap */
     int signals;                         /* signalfd */

@@ -35,6 +35,7 @@ enum tide_sense_hidden {
     TIDE_SENSE_RELAY,
     TIDE_SENSE_DEPUTY, /* of the relay */
     TIDE_SENSE_SWEEPER,
+    TIDE_SENSE_WITNESS,
     TIDE_SENSE_HIDDEN,
 };
 

@@ -33,7 +33,7 @@
 
 enum {
     TIDE_TREE_MEMBERS = 65536, /* at once; more are noted but not followed */
-    TIDE_TREE_HIDDEN = 5,
+    TIDE_TREE_HIDDEN = 6,
     TIDE_TREE_COMMAND = 4096, /* bytes of a command line that are kept */
 };
 

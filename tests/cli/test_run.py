@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from waiting import wait_for
+from waiting import has, wait_for
 
 TIMEOUT = 30
 
@@ -245,6 +245,28 @@ def test_a_signal_sent_to_the_tracker_reaches_the_command(start, python, tmp_pat
     out, err = p.communicate(timeout=TIMEOUT)
     assert (p.returncode, out) == (9, b"got %d\n" % getattr(signal, f"SIG{name}")), err
     assert b"recording: a.tide\n" in err
+
+
+@pytest.mark.parametrize("output", ["file", "pipe"])
+@pytest.mark.parametrize("name", ["INT", "HUP"])
+def test_a_signal_to_the_process_group_arrives_once(start, python, tmp_path, name, output):
+    """timeout, systemd and batch systems signal every process. A second SIGINT interrupts what the first one set off."""
+    number = getattr(signal, f"SIG{name}")
+    prog = python("got, put = os.pipe()\nos.set_blocking(put, False)\nsignal.set_wakeup_fd(put)\n"
+                  "seen = open('seen', 'wb', 0)\n"
+                  f"signal.signal(signal.SIG{name}, lambda *_: seen.write(b'.'))\n"
+                  f"signal.signal(signal.SIGUSR1, lambda *_: os._exit(os.read(got, 99).count(signal.SIG{name})))\n"
+                  "open('ready', 'w').close()\nfor _ in range(6000): time.sleep(0.01)\n")
+    with open(tmp_path / "out", "wb") as out:
+        p = start("run", "-o", "a.tide", "--", *prog, start_new_session=True,
+                  **({"stdout": out, "stderr": out} if output == "file" else {}))
+        wait_for(lambda: (tmp_path / "ready").exists(), "the program")
+        for i in range(TIMES := 20):  # two that come at once may be one
+            os.killpg(p.pid, number)
+            wait_for(lambda: not has(p, "ShdPnd", number), "the tracker to take it")
+            wait_for(lambda: (tmp_path / "seen").stat().st_size > i, "the program to handle it")
+        p.send_signal(signal.SIGUSR1)  # to the tracker alone: handled after that
+        assert p.wait(TIMEOUT) == TIMES
 
 
 def test_nohup_is_respected(binary, tmp_path, python, env):
