@@ -178,13 +178,19 @@ static bool is_jump(const struct tide_judging *j, double height)
     return tide_judging_is_change(j, height) && height >= TIDE_JUMP_SHARE * j->level;
 }
 
+static size_t first_after_jump(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    size_t i = j->start;
+    while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
+        i++;
+    return i;
+}
+
 static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *fit)
 {
     double height = height_of_jump(fit);
     j->v->jump_bytes = height;
-    size_t i = j->start; /* the first window after the break */
-    while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
-        i++;
+    size_t i = first_after_jump(j, fit);
     /* Walk back from there to the last moment that was still below: the step came right after it. */
     double half = j->y[i] - height / 2;
     size_t m = j->moments.count - 1;
@@ -200,6 +206,37 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }
 
+/* Says a jump whatever else the floor does. */
+static void say_jump_beside(struct tide_judging *j)
+{
+    if (j->best.model == TIDE_MODEL_JUMP_LINE && is_jump(j, height_of_jump(&j->best)))
+        say_where_it_jumped(j, &j->best);
+}
+
+static void decide_by_shape(struct tide_judging *j);
+
+/* Judges what follows a jump by itself: a part of the program that begins with it may leak. False, and
+ * nothing is changed, if that is no leak. */
+static bool decide_after_jump(struct tide_judging *j, const struct tide_fit *fit)
+{
+    struct tide_verdict before = *j->v;
+    size_t start = j->start, first = first_after_jump(j, fit);
+    if (j->n - first < TIDE_FEWEST_WINDOWS)
+        return false;
+    say_where_it_jumped(j, fit);
+    double jump_x = j->v->jump_x;
+    *j->v = before;
+    tide_judging_fit_from(j, first);
+    decide_by_shape(j);
+    if (j->v->kind == TIDE_LEAK) {
+        j->v->since_x = isnan(j->v->since_x) ? jump_x : j->v->since_x;
+        return true;
+    }
+    *j->v = before;
+    tide_judging_fit_from(j, start);
+    return false;
+}
+
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
@@ -208,6 +245,8 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_level(j);
     if (!is_jump(j, height))
         return decide_level(j);
+    if (decide_after_jump(j, fit))
+        return;
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
         fit->tail > TIDE_FLAT_Z * fit->tail_error; /* beside the jump not level, and not surely a leak */
@@ -256,9 +295,8 @@ static void decide_by_shape(struct tide_judging *j)
         decide_rising(j, best);
     if (j->v->kind == TIDE_UNDECIDED)
         tide_judging_look_for_standstill(j);
-    if ((j->v->kind == TIDE_UNDECIDED || j->v->kind == TIDE_LEAK) && best->model == TIDE_MODEL_JUMP_LINE &&
-        is_jump(j, height_of_jump(best)))
-        say_where_it_jumped(j, best); /* whatever else the floor does */
+    if (j->v->kind == TIDE_UNDECIDED || j->v->kind == TIDE_LEAK)
+        say_jump_beside(j);
 }
 
 /* Judges what follows a drop: memory that was freed at once, such as a model that is no longer needed, says
@@ -278,7 +316,9 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
     }
     if (j->v->kind == TIDE_LEAK && tide_judging_may_drop_again(j, drop)) {
         const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+        tide_judging_fit_from(j, drop->bottom);
         tide_judging_say_undecided(j, line->beta[1], line->error[1]);
+        say_jump_beside(j);
     }
     if (j->v->kind == TIDE_LEAK && isnan(j->v->since_x))
         j->v->since_x = j->v->drop_x;

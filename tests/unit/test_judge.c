@@ -443,6 +443,30 @@ static void a_jump_after_a_drop_is_where_it_was(void **state)
     assert_true(v.drop_x == 33 && v.jump_x == 62);
 }
 
+/* A part of the program that begins in the middle takes memory at once, and leaks from then on. */
+static void a_leak_that_begins_with_a_jump_is_found(void **state)
+{
+    (void)state;
+    size_t leaks = 0, total = 0;
+    for (double jump = 5e8; jump <= 3e9; jump *= 2)
+        for (size_t at = 80; at <= 200; at += 20)
+            for (double rate = 0; rate <= 2e6; rate += 1e6) {
+                for (size_t i = 0; i < 350; i++) {
+                    xs[i] = (double)i;
+                    ys[i] = 3e8 + (i < at ? 0 : jump + rate * (double)(i - at)) + 1e5 * noise();
+                }
+                struct tide_verdict v = judge(input_of(350));
+                if (rate == 0) {
+                    assert_int_equal(v.kind, TIDE_JUMP);
+                    continue;
+                }
+                total++;
+                leaks += v.kind == TIDE_LEAK;
+                assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+            }
+    assert_true(4 * leaks >= 3 * total);
+}
+
 /* A collector that ran once in the time that was seen. */
 static void half_a_sawtooth_is_no_leak(void **state)
 {
@@ -914,6 +938,7 @@ int main(void)
         cmocka_unit_test(a_leak_after_two_drops_is_found),
         cmocka_unit_test(the_drop_of_a_ramp_is_said_in_full),
         cmocka_unit_test(a_jump_after_a_drop_is_where_it_was),
+        cmocka_unit_test(a_leak_that_begins_with_a_jump_is_found),
         cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
