@@ -251,8 +251,8 @@ static int judge_levels(struct tide_assessing *s, const struct tide_level *level
 {
     struct tide_judge_input input;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    size_t least =
-        j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* the tree always gets an answer */
+    /* The tree always gets an answer, and so do own pages that judge_own_pages() asks about. */
+    size_t least = j->subject == TIDE_SUBJECT_TREE || j->own_pages ? 1 : TIDE_LEAST_MOMENTS;
     int bad = tide_assessing_series(s, levels, count, began_ns, ended_ns, as_read, &input);
     bool enough = !bad && places_of(&input) >= least;
     if (enough) {
@@ -367,9 +367,18 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     return status;
 }
 
+/* True if a forked process copied much of what it shared in the second half of its readings, too: there is no
+ * telling whether that will stop. */
+static bool goes_on_copying(const struct tide_history_process *p)
+{
+    return p->point_count &&
+           tide_assessing_no_longer_shared(p, p->smaps_count / 2) >=
+               fmax(TIDE_LEVEL_RISE * (double)p->points[p->point_count - 1].rss_bytes, TIDE_STARTING_LEAST);
+}
+
 /*
  * A forked process may copy pages of its parent's, which RSS does not show. Its own pages are judged if they
- * were read often enough on the axis; what a few readings leave undecided says nothing.
+ * were read often enough on the axis; what a few readings leave undecided says nothing, unless they rise.
  */
 static int judge_own_pages(struct tide_assessing *s, const struct tide_history_process *p)
 {
@@ -378,11 +387,14 @@ static int judge_own_pages(struct tide_assessing *s, const struct tide_history_p
         size_t b = bucket_at(s, p->smaps[i].t_ns);
         read += b < s->buckets && isfinite(s->bucket_x[b]);
     }
-    if (read < LEAST_SMAPS || !tide_history_process(s->h, p->row.parent))
+    bool rises = read > 2 && goes_on_copying(p);
+    if ((read < LEAST_SMAPS && !rises) || !tide_history_process(s->h, p->row.parent))
         return 0;
     int status = judge_process(s, p, true);
-    if (read < TIDE_SHORT_MOMENTS && s->a->count > before &&
-        s->a->judged[before].verdict.kind == TIDE_UNDECIDED)
+    struct tide_verdict *v = s->a->count > before ? &s->a->judged[before].verdict : NULL;
+    if (v && read < LEAST_SMAPS && v->kind != TIDE_UNDECIDED)
+        tide_assessing_doubt(v, v->x_last - v->start_x);
+    if (v && read < TIDE_SHORT_MOMENTS && !rises && v->kind == TIDE_UNDECIDED)
         s->a->count = before;
     return status;
 }

@@ -93,6 +93,10 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 /* The same for a GPU whose memory rose because tensors take up more for a while: the framework keeps what it
  * took for them. The verdict stays. */
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
+/* Returns how much of its memory became its own since a reading, although it took no more: a forked worker
+ * copies what it writes, and in Python what it reads. The tree holds it twice from then on, but RSS does not
+ * show it. (worst.c) */
+double tide_assessing_no_longer_shared(const struct tide_history_process *process, size_t since);
 /* Makes the verdict flat: what grew is too little to matter. A leak of that slope would have shown. */
 void tide_assessing_flat(struct tide_verdict *verdict, double detectable);
 /* Makes the verdict undecided: so many more steps or seconds would tell whether the growth is a leak. */

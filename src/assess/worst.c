@@ -155,11 +155,9 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
     return fmin(fmax(counted, 0), *ret_rss);
 }
 
-/* Returns how much of its memory became its own although it took no more: a forked worker copies what it
- * writes, and in Python what it reads. The tree holds it twice from then on, but RSS does not show it. */
-static double no_longer_shared(const struct tide_history_process *p)
+double tide_assessing_no_longer_shared(const struct tide_history_process *p, size_t since)
 {
-    const struct tide_history_smaps *first = p->smaps, *last = first + p->smaps_count - 1;
+    const struct tide_history_smaps *first = p->smaps + since, *last = p->smaps + p->smaps_count - 1;
     const struct tide_history_point *then = p->smaps_count ? tide_history_point_at(p, first->t_ns) : NULL;
     if (!then)
         return 0;
@@ -224,7 +222,7 @@ static int describe_others(struct tide_assessing *s)
         rss += mine;
         counted += once;
         if (tide_history_process(h, h->processes[i].row.parent)) /* else workers that shared with it ended */
-            unshared += no_longer_shared(&h->processes[i]);
+            unshared += tide_assessing_no_longer_shared(&h->processes[i], 0);
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
         return 0;

@@ -8,12 +8,14 @@ fixture `verdict` waits for that.
 """
 
 import concurrent.futures
+import contextlib
 import csv
 import dataclasses
 import itertools
 import json
 import pathlib
 import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -114,11 +116,20 @@ def assert_leak(verdict, truth, shape="linear", subject="process"):
     return series
 
 
+def readings(verdict):
+    """How often the tracker read the shares of the process that grows."""
+    with contextlib.closing(sqlite3.connect(verdict.recording)) as db:
+        return db.execute("SELECT count(*) FROM smaps WHERE process IN (SELECT id FROM process WHERE pid = ?)", [verdict.pid]).fetchone()[0]
+
+
 @runs("cow", "--bytes", "32K", *LONG)
 def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
     # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still, and the rarer
     # the busier the machine: this takes longer than the rest, and so is begun first, and a small heap, which costs less to read.
     top = verdict.document
+    if readings(verdict) < 13:  # one more than are judged, because one may fall before the first step
+        assert top["verdict"] in ("leak", "undecided"), top["sentence"]
+        pytest.skip(f"the machine is so busy that the shares of the worker were read {readings(verdict)} times only")
     assert top["verdict"] == "leak", top["sentence"]
     assert_rate(top, 32 * KIB)
 

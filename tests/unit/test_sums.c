@@ -301,10 +301,36 @@ static void pages_that_workers_copy_are_said(void **state)
         }
     }
     struct tide_assessment *a = finish(&m, text, sizeof text);
-    assert_int_not_equal(a->judged[0].verdict.kind, TIDE_LEAK);
-    assert_string_equal(a->others, "4 x worker steady, but 378 MiB is no longer shared, "
-                                   "816 MiB RSS but 558 MiB counted once (PSS)");
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_UNDECIDED); /* they go on, as far as is known */
+    assert_true(a->judged[0].own_pages);
+    assert_string_equal(a->others, "3 x worker and 1 more steady, but 284 MiB is no longer shared, "
+                                   "816 MiB RSS but 622 MiB counted once (PSS)");
     tide_assessment_free(a);
+}
+
+/* A worker copies its parent's pages, and on a busy machine that is read a few times only. */
+static void a_worker_that_goes_on_copying_is_not_flat(void **state)
+{
+    (void)state;
+    for (int64_t until = 100; until <= 300; until += 200) {
+        char text[2048];
+        struct made m = begin();
+        int64_t parent = add_process(&m, 100, 0, "python", "train.py"),
+                worker = add_process(&m, 101, parent, "python", "worker");
+        for (int64_t step = 0; step < 300; step++) {
+            int64_t copied = (step < until ? step : until) * MIB;
+            mark(&m, parent, TIDE_MARK_STEP, step, "");
+            look_at_shared(&m, 2, 400 * MIB + copied, 2 * 400 * MIB, 2 * 400 * MIB);
+            sample(&m, parent, 400 * MIB);
+            sample(&m, worker, 400 * MIB);
+            if (step % 40 == 20)
+                read_shared(&m, worker, 200 * MIB + copied / 2, copied);
+        }
+        struct tide_assessment *a = finish(&m, text, sizeof text);
+        /* One that has stopped copying long ago is. */
+        assert_int_equal(a->judged[0].verdict.kind, until < 300 ? TIDE_FLAT : TIDE_UNDECIDED);
+        tide_assessment_free(a);
+    }
 }
 
 /* A parent whose pages are its own again when its workers have ended has copied nothing. */
@@ -365,6 +391,7 @@ int main(void)
         cmocka_unit_test(forked_workers_that_come_and_go_are_counted_without_their_parents_pages),
         cmocka_unit_test(pages_that_workers_copy_are_said),
         cmocka_unit_test(a_parent_whose_workers_end_copies_nothing),
+        cmocka_unit_test(a_worker_that_goes_on_copying_is_not_flat),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
