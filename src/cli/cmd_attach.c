@@ -18,7 +18,9 @@ static void say_what_is_missing(int64_t pid, const struct tide_track_config *con
 {
     char path[64], text[2];
     if (tide_proc_read_pid(AT_FDCWD, pid, "smaps_rollup", text, sizeof text) <= 0)
-        fprintf(stderr, "tidemark: cannot read which pages process %lld shares: it belongs to another user\n",
+        fprintf(stderr,
+                "tidemark: cannot read which pages process %lld shares: "
+                "no permission, because it belongs to another user or has other privileges\n",
                 (long long)pid);
     struct stat about;
     snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)pid);

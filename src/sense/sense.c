@@ -244,7 +244,8 @@ static void note_unreadable(struct tide_sense *sense)
         else
             add_note(sense,
                      "no permission to read the PSS of %s[%" PRId64
-                     "], which belongs to another user: pages that it shares are counted in full",
+                     "], which belongs to another user or has other privileges: "
+                     "pages that it shares are counted in full",
                      name, member->pid);
         if (sense->unreadable_notes == UNREADABLE_NOTES)
             add_note(sense,
