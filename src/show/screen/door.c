@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define IDLE_NS INT64_C(1000000000)
-#define LOOK_NS INT64_C(20000000) /* polling interval without an eventfd */
 
 enum { QUEUE = 64 }; /* keys waiting for a busy view; further ones are lost */
 
@@ -22,7 +21,7 @@ struct event {
 struct tide_door {
     pthread_mutex_t lock;
     pthread_cond_t told; /* signals an event to the view */
-    int wake;            /* signals a frame or the end to the terminal's thread; -1: it polls */
+    int wake;            /* signals a frame or the end to the terminal's thread */
     struct event queue[QUEUE];
     size_t queued;
     int columns, rows;
@@ -53,7 +52,9 @@ struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_
     door->users = 2;
     tide_term_size(term, &door->columns, &door->rows);
     tide_cells_init(&door->frame, false);
-    if (tide_cells_resize(&door->frame, door->columns, door->rows)) {
+    door->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (door->wake < 0 || tide_cells_resize(&door->frame, door->columns, door->rows)) {
+        close(door->wake);
         free(door);
         return NULL;
     }
@@ -62,7 +63,6 @@ struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_cond_init(&door->told, &steady);
     pthread_condattr_destroy(&steady);
-    door->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return door;
 }
 
@@ -78,8 +78,7 @@ void tide_door_close(struct tide_door *door)
     pthread_cond_destroy(&door->told);
     pthread_mutex_destroy(&door->lock);
     tide_cells_release(&door->frame);
-    if (door->wake >= 0)
-        close(door->wake);
+    close(door->wake);
     free(door->said);
     free(door);
 }
@@ -88,8 +87,7 @@ void tide_door_close(struct tide_door *door)
 
 static void wake_terminal(const struct tide_door *door)
 {
-    if (door->wake >= 0)
-        eventfd_write(door->wake, 1);
+    eventfd_write(door->wake, 1);
 }
 
 void tide_door_size(struct tide_door *door, int *ret_columns, int *ret_rows)
@@ -261,8 +259,7 @@ int tide_door_serve(struct tide_door *door, struct tide_term *term, struct tide_
         bool was_asked = picture.question;
         int key = 0;
         eventfd_t ignored;
-        enum tide_term_event what =
-            tide_term_wait(term, door->wake < 0 ? LOOK_NS : IDLE_NS, door->wake, &key);
+        enum tide_term_event what = tide_term_wait(term, IDLE_NS, door->wake, &key);
         pthread_mutex_lock(&door->lock);
         eventfd_read(door->wake, &ignored);
         over = take_event(door, &picture, what, key);

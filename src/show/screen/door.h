@@ -18,7 +18,7 @@
 struct tide_door;
 
 /* If a program runs for the view, the door passes the first Ctrl-C to config->interrupt, and asks before the
- * user leaves. NULL: out of memory. */
+ * user leaves. NULL: out of memory or of descriptors. */
 struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_screen_config *config);
 void tide_door_close(struct tide_door *door);
 

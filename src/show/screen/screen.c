@@ -622,7 +622,7 @@ static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *r
     int bad = !door || start_view(screen);
     if (bad) {
         screen_free(screen);
-        tide_err_set(err, "the view cannot be started: out of memory or of threads");
+        tide_err_set(err, "the view cannot be started: out of memory, of threads or of descriptors");
     } else {
         bad = tide_door_serve(door, term, ret_outcome, err);
     }
