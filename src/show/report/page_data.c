@@ -155,6 +155,5 @@ void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites
         tide_json_end(&json);
     }
     tide_json_end(&json);
-    tide_json_integer(&json, "left_out", (int64_t)sites->left_out);
     tide_json_end(&json);
 }
