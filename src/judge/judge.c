@@ -135,7 +135,10 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
         return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
     if (tide_judging_is_leak_after_bend(j, fit))
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
-    if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
+    bool goes_on =
+        fit->tail > TIDE_LEAK_Z * fit->tail_error && tide_judging_matters(j, fit->tail * (1 - fit->k));
+    if (before > 0 && tide_judging_is_change(j, before * fit->k) &&
+        fit->tail <= TIDE_PLATEAU_STILL * before && !goes_on)
         return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
     if (fit->tail <= 0 && rise <= 0)

@@ -887,6 +887,18 @@ static void quantiles_are_those_of_the_tables(void **state)
         assert_true(fabs(tide_t_quantile95(table[i][0]) / table[i][1] - 1) < 0.001);
 }
 
+/* A program without steps imports for 6 s, then keeps 0.9 MB of losses a second, and takes 2 s to end. That
+ * is slow beside the import, and did not stop. */
+static void what_rises_slowly_after_a_fast_start_has_not_stopped(void **state)
+{
+    (void)state;
+    dice = 1;
+    fill(149, 2.4e8, 0, 1e5);
+    for (size_t i = 0; i < 149; i++)
+        ys[i] += 3.2e6 * fmin((double)i, 25) + 2.2e5 * fmin(fmax((double)i - 25, 0), 112);
+    assert_int_not_equal(judge(input_of(149)).kind, TIDE_PLATEAU);
+}
+
 int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
@@ -940,6 +952,7 @@ int main(void)
         cmocka_unit_test(a_jump_after_a_drop_is_where_it_was),
         cmocka_unit_test(a_leak_that_begins_with_a_jump_is_found),
         cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
+        cmocka_unit_test(what_rises_slowly_after_a_fast_start_has_not_stopped),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
