@@ -337,6 +337,7 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
         recording[strcspn(recording, "=") + 1] = '\0';
     for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS && t->preload.settings[i]; i++)
         settings[count++] = t->preload.settings[i];
+    sigpending(&t->early);
     return tide_spawn(t->config->command, settings, t->relay, t->config->log_path != NULL, &t->inherited,
                       &t->spawned, &t->outcome->exit_code, err);
 }

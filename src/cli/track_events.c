@@ -193,10 +193,15 @@ static bool is_of_keyboard(int signal)
     return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTSTP;
 }
 
-/* True if the command got the signal too: from the kernel, or from somebody who signals the whole group. */
+/* True if the command got the signal too: from the kernel, or from somebody who signals the whole group. One
+ * that came before the command was there it did not get. */
 static bool has_been_sent(struct tide_tracker *t, const struct signalfd_siginfo *info)
 {
     int signal = (int)info->ssi_signo;
+    bool early = sigismember(&t->early, signal) == 1;
+    sigdelset(&t->early, signal);
+    if (early)
+        return false;
     if (info->ssi_code == SI_KERNEL)
         return is_of_keyboard(signal);
     return getpgid(t->spawned.pid) == getpgrp() &&

@@ -33,6 +33,7 @@ struct tide_tracker {
     struct tide_spawn_inheritance inherited;
     struct tide_descriptors descriptors; /* open-file budget of sense, channel and heap */
     int signals;                         /* signalfd */
+    sigset_t early;                      /* signals that came before the command was there */
     struct tide_tail file;               /* attach: the command's standard output, when it is a file */
     int64_t base_ns, next_ns, step_ns, committed_ns;
     int64_t cost_ns;  /* of a look, smoothed */

@@ -506,3 +506,13 @@ def test_without_steps_it_is_said_what_would_give_them(tidemark, tmp_path):
     assert "  steps   none were found, so the axis is time: print 'step 12'" in said
     assert "none were found" not in tidemark("run", "-o", "b.tide", "--", "sh", "-c",
                                              "for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; sleep 0.1; done").err
+
+
+def test_a_signal_that_comes_before_the_program_is_there_ends_it(binary, tmp_path, env):
+    """Ctrl-C and timeout signal the whole process group, at any moment; the moments here are those of starting."""
+    for i in range(40):
+        with subprocess.Popen([binary, "run", "-q", "-o", f"{i}.tide", "--", "sleep", "20"], cwd=tmp_path, env=env,
+                              stderr=subprocess.DEVNULL, start_new_session=True) as p:
+            time.sleep(0.001 + 0.0004 * i)  # not a wait: the moment is what is tried
+            os.killpg(p.pid, signal.SIGINT)
+            assert p.wait(timeout=15) in (-signal.SIGINT, 128 + signal.SIGINT), i
