@@ -300,13 +300,14 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
 static void adopt(struct tide_heap_look *look, const struct tide_heap_table *table,
                   struct tide_heap_process *process)
 {
-    int64_t live_bytes = 0, now_ns = look->now_ns - look->heap->base_ns;
+    int64_t now_ns = look->now_ns - look->heap->base_ns;
+    double live_bytes = 0; /* the table may hold any numbers */
 
     for (size_t i = 0; i < table->site_count; i++)
-        live_bytes += table->sites[i].ready ? table->sites[i].live_bytes : 0;
+        live_bytes += table->sites[i].ready ? (double)table->sites[i].live_bytes : 0;
     if (live_bytes < ADOPTED_LEAST || look->heap->adopted == ADOPTED_MOST)
         return;
-    const char *path = table->module_count && table->modules[0].ready ? table->modules[0].path : "",
+    const char *path = table->module_count && table->modules[0].path ? table->modules[0].path : "",
                *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct tide_process row = {.pid = table->pid,
                                .parent = 1,

@@ -181,6 +181,38 @@ static void a_site_is_written_when_it_changes(void **state)
     assert_int_equal(ask("SELECT count(*) FROM heap_state WHERE state = 'on'"), 1);
 }
 
+/* Its table is there, whatever is in it: here a first module without a name, and numbers that are too large.
+ */
+static void a_process_that_no_look_saw_is_recorded_if_it_held_much(void **state)
+{
+    (void)state;
+    for (int much = 0; much < 2; much++) {
+        uint64_t start = 0;
+        heap_fixture_end(&f);
+        unlink(f.path);
+        pid_t unseen = fork(); /* not below the root of the tree */
+        if (unseen == 0)
+            for (;;)
+                pause();
+        assert_int_equal(tide_birth_read(unseen, &start), 0);
+        heap_fixture_table(&f, unseen, start, 0);
+        heap_fixture_module(&f, "", 0, 16, 16);
+        plain_site(1, much ? INT64_C(1) << 62 : 1000);
+        plain_site(2, much ? INT64_C(1) << 62 : 1000);
+        kill(unseen, SIGKILL);
+        waitpid(unseen, NULL, 0);
+        heap_fixture_end(&f);
+        finish(look());
+        assert_int_equal(ask("SELECT count(*) FROM process"), 1 + much);
+        assert_int_equal(ask("SELECT count(*) FROM site"), 2 * much);
+        assert_int_equal(ask("SELECT count(*) FROM note WHERE text LIKE '1 process ended before%'"), !much);
+        if (!much) {
+            tear_down(state);
+            set_up(state);
+        }
+    }
+}
+
 static void small_sites_beyond_2000_are_one_sum(void **state)
 {
     (void)state;
@@ -397,6 +429,7 @@ int main(int argc, char **argv)
     own_program = argv[0];
     const struct CMUnitTest tests[] = {
         TEST(a_site_is_written_when_it_changes),
+        TEST(a_process_that_no_look_saw_is_recorded_if_it_held_much),
         TEST(small_sites_beyond_2000_are_one_sum),
         TEST(a_busy_program_has_a_bounded_recording_and_a_complete_end),
         TEST(what_a_full_disk_swallowed_is_written_again),
