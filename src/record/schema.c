@@ -282,20 +282,16 @@ int tide_schema_create(sqlite3 *db)
     return code == SQLITE_OK ? sqlite3_exec(db, sql, NULL, NULL, NULL) : code;
 }
 
-void tide_schema_insert(enum tide_schema which, size_t rows, char ret_sql[TIDE_SCHEMA_SQL])
+void tide_schema_insert(enum tide_schema which, char ret_sql[TIDE_SCHEMA_SQL])
 {
     const struct tide_schema_table *table = &tide_schema_tables[which];
 
     sprintf(ret_sql, "INSERT%s INTO %s(", table->conflict ? "" : " OR REPLACE", table->name);
     append_names(ret_sql, table, table->column_count);
-    append(ret_sql, ") VALUES");
-    for (size_t row = 0; row < rows; row++) {
-        append(ret_sql, row ? ", (?" : " (?");
-        for (size_t i = 1; i < table->column_count; i++)
-            append(ret_sql, ",?");
-        append(ret_sql, ")");
-    }
-    append(ret_sql, "%s", table->conflict ? table->conflict : "");
+    append(ret_sql, ") VALUES (?");
+    for (size_t i = 1; i < table->column_count; i++)
+        append(ret_sql, ",?");
+    append(ret_sql, ")%s", table->conflict ? table->conflict : "");
 }
 
 void tide_schema_select(enum tide_schema which, int64_t version, char ret_sql[TIDE_SCHEMA_SQL])
@@ -348,16 +344,13 @@ static int64_t load(const void *value, size_t bytes)
                                     : *(const bool *)value;
 }
 
-void tide_schema_bind(const struct tide_schema_table *table, const void *row, sqlite3_stmt *statement,
-                      size_t before)
+void tide_schema_bind(const struct tide_schema_table *table, const void *row, sqlite3_stmt *statement)
 {
-    int parameter = (int)before;
-
     for (size_t i = 0; i < table->column_count; i++) {
         const struct tide_schema_column *column = &table->columns[i];
         const void *value = (const char *)row + column->offset;
         const struct tide_meta_value *anything = value;
-        parameter++;
+        int parameter = (int)i + 1;
         if (column->type < TIDE_TYPE_TEXT)
             bind_number(statement, parameter, column->type, load(value, column->bytes));
         else if (column->type == TIDE_TYPE_TEXT || anything->text)

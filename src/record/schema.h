@@ -64,17 +64,16 @@ int tide_schema_create(sqlite3 *db);
 /* Length of the longest statement about one table. */
 enum { TIDE_SCHEMA_SQL = 1024 };
 
-/* An INSERT of so many rows. The parameters are their columns. */
-void tide_schema_insert(enum tide_schema table, size_t rows, char ret_sql[TIDE_SCHEMA_SQL]);
+/* An INSERT of a row. The parameters are its columns. */
+void tide_schema_insert(enum tide_schema table, char ret_sql[TIDE_SCHEMA_SQL]);
 
 /* A SELECT of the rows whose key (first column) is greater than ?1. Yields SQLite's row number if that is the
  * key, then all columns, NULL for those that are newer than the recording's version. */
 void tide_schema_select(enum tide_schema table, int64_t version, char ret_sql[TIDE_SCHEMA_SQL]);
 
-/* Binds a row to the parameters after the first `before`. Texts are borrowed until the statement has run and
- * are cut at TIDE_READER_TEXT bytes. */
-void tide_schema_bind(const struct tide_schema_table *table, const void *row, sqlite3_stmt *statement,
-                      size_t before);
+/* Binds a row to the parameters. Texts are borrowed until the statement has run and are cut at
+ * TIDE_READER_TEXT bytes. */
+void tide_schema_bind(const struct tide_schema_table *table, const void *row, sqlite3_stmt *statement);
 
 /* Reads a row from the columns after the first `before`. False if a value is out of range. Texts are borrowed
  * until the next step. */

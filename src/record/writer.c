@@ -37,14 +37,14 @@ enum {
     BUSY_MS = 250,        /* another program may briefly hold the write lock; readers never do */
     RECENT = 8192,        /* processes whose last row is remembered, a power of two */
     ROOM_BYTES = 1 << 20, /* that must be free before writing to a full disk is tried again */
-    STACK_ROWS = 8,       /* inserted by one statement */
+    STACK_ROWS = 64,      /* put at once */
     STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
 
 /* Each table has one statement that inserts a row. The others: */
-enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, PUT_STACK_ROWS, STATEMENTS };
+enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, STATEMENTS };
 
 struct tide_writer {
     sqlite3 *db;
@@ -123,20 +123,15 @@ static int run(struct tide_writer *writer, int which, struct tide_err *err)
     return execute(writer, which) == 0 ? 0 : fail(writer, err);
 }
 
-/* Only stacks come as several rows at once. In a recording with deep stacks most rows are theirs, and writing
- * STACK_ROWS with one statement takes two thirds of the time. */
+/* Only stacks come as several rows at once. */
 static int write_rows(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
                       struct tide_err *err)
 {
     const struct tide_schema_table *table = &tide_schema_tables[which];
-    size_t some = count == STACK_ROWS ? STACK_ROWS : 1;
-    int statement = some > 1 ? PUT_STACK_ROWS : (int)which;
 
-    for (size_t at = 0; at < count; at += some) {
-        for (size_t i = 0; i < some; i++)
-            tide_schema_bind(table, (const char *)rows + (at + i) * table->row_bytes,
-                             writer->statements[statement], i * table->column_count);
-        if (run(writer, statement, err) != 0)
+    for (size_t i = 0; i < count; i++) {
+        tide_schema_bind(table, (const char *)rows + i * table->row_bytes, writer->statements[which]);
+        if (run(writer, (int)which, err) != 0)
             return -1;
     }
     return 0;
@@ -248,8 +243,7 @@ static int prepare(struct tide_writer *writer)
         if (i == BEGIN || i == COMMIT)
             strcpy(sql, i == BEGIN ? "BEGIN IMMEDIATE" : "COMMIT");
         else
-            tide_schema_insert(i == PUT_STACK_ROWS ? TIDE_SCHEMA_STACK : (enum tide_schema)i,
-                               i == PUT_STACK_ROWS ? STACK_ROWS : 1, sql);
+            tide_schema_insert((enum tide_schema)i, sql);
         if (sqlite3_prepare_v3(writer->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &writer->statements[i],
                                NULL) != SQLITE_OK)
             return -1;

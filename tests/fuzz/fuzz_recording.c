@@ -106,7 +106,7 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
         size_t table = data[at++] % TIDE_SCHEMA_TABLES;
         if (!statements[table]) {
             char sql[TIDE_SCHEMA_SQL];
-            tide_schema_insert((enum tide_schema)table, 1, sql);
+            tide_schema_insert((enum tide_schema)table, sql);
             if (sqlite3_prepare_v2(db, sql, -1, &statements[table], NULL) != SQLITE_OK)
                 abort();
         }
