@@ -27,39 +27,18 @@ static const struct unit duration_units[] = {
 /* strtod that only accepts '.', no hex, no inf, no nan. */
 static int number_prefix(const char *text, double *ret_value, const char **ret_end)
 {
-    const char *p = text;
-    if (*p == '-' || *p == '+')
-        p++;
-    bool digits = false;
-    double value = 0;
-    for (; *p >= '0' && *p <= '9'; p++, digits = true)
-        value = value * 10 + (*p - '0');
-    const char *fraction = p;
-    if (*p == '.')
-        for (p++; *p >= '0' && *p <= '9'; p++)
-            digits = true;
-    if (!digits)
-        return -1;
-    bool exponent = (*p == 'e' || *p == 'E') && (p[1] == '-' || p[1] == '+' || (p[1] >= '0' && p[1] <= '9'));
-    if (exponent) {
-        p += 2;
-        while (*p >= '0' && *p <= '9')
-            p++;
-    }
-    if (fraction == p && p - text <= 15) { /* whole and exactly representable: the common, fast case */
-        *ret_value = *text == '-' ? -value : value;
-        *ret_end = p;
-        return 0;
-    }
     static locale_t c_locale;
+    const char *p = text + (*text == '-' || *text == '+');
+    char *end;
+    if (!(*p >= '0' && *p <= '9') && !(*p == '.' && p[1] >= '0' && p[1] <= '9'))
+        return -1;
     if (!c_locale)
         c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *end;
-    value = strtod_l(text, &end, c_locale);
-    if (end != p || !isfinite(value))
+    double value = strtod_l(text, &end, c_locale);
+    if (!isfinite(value) || (p[0] == '0' && (p[1] | 32) == 'x'))
         return -1;
     *ret_value = value;
-    *ret_end = p;
+    *ret_end = end;
     return 0;
 }
 
