@@ -15,13 +15,13 @@ struct side {
     size_t count;
     struct tide_match_group **order; /* groups that are not matched yet, by chain and then by place */
     size_t order_count;
+    int round; /* which frames of a stack count */
 };
 
 struct tide_match_private {
     struct tide_match match;
     struct tide_arena arena;
     struct side sides[2];
-    int round;
 };
 
 /* --- what a stack is called ---------------------------------------------------------------------------- */
@@ -155,30 +155,25 @@ static int compare_places(const struct tide_history *h, int round, int64_t left,
     return order;
 }
 
-struct ordering {
-    const struct side *side;
-    int round;
-};
-
 static int by_chain(const void *a, const void *b, void *context)
 {
     const struct tide_match_group *left = *(struct tide_match_group *const *)a,
                                   *right = *(struct tide_match_group *const *)b;
-    const struct ordering *o = context;
-    if (left->chain[o->round] != right->chain[o->round])
-        return left->chain[o->round] < right->chain[o->round] ? -1 : 1;
-    int order = compare_places(o->side->h, o->round, left->stack, right->stack);
+    const struct side *side = context;
+    if (left->chain[side->round] != right->chain[side->round])
+        return left->chain[side->round] < right->chain[side->round] ? -1 : 1;
+    int order = compare_places(side->h, side->round, left->stack, right->stack);
     return order ? order : by_exact(left, right);
 }
 
 static void put_in_order(struct side *side, int round)
 {
-    struct ordering ordering = {side, round};
+    side->round = round;
     side->order_count = 0;
     for (size_t i = 0; i < side->count; i++)
         if (!side->groups[i].taken && side->groups[i].chain[round])
             side->order[side->order_count++] = &side->groups[i];
-    qsort_r(side->order, side->order_count, sizeof *side->order, by_chain, &ordering);
+    qsort_r(side->order, side->order_count, sizeof *side->order, by_chain, side);
 }
 
 static void take(struct tide_match_private *m, struct tide_match_group *a, struct tide_match_group *b)
@@ -196,8 +191,8 @@ static bool same_shift(const struct tide_match_private *m, struct tide_match_gro
 {
     struct walk w[4];
     for (int i = 0; i < 2; i++) {
-        w[i] = walk_begin(m->sides[i].h, one[i]->stack, m->round);
-        w[2 + i] = walk_begin(m->sides[i].h, other[i]->stack, m->round);
+        w[i] = walk_begin(m->sides[i].h, one[i]->stack, m->sides[i].round);
+        w[2 + i] = walk_begin(m->sides[i].h, other[i]->stack, m->sides[i].round);
     }
     for (;;) {
         const struct tide_frame *f[4];
@@ -251,7 +246,6 @@ static size_t run_length(const struct side *side, size_t from, int round)
 static void match_round(struct tide_match_private *m, int round)
 {
     struct side *a = &m->sides[0], *b = &m->sides[1];
-    m->round = round;
     put_in_order(a, round);
     put_in_order(b, round);
     for (size_t i = 0, k = 0; i < a->order_count && k < b->order_count;) {
