@@ -86,19 +86,6 @@ double tide_judging_drop_bytes(const struct tide_judging *j, const struct tide_d
     return fmax(before, j->y[drop->top]) - j->y[drop->bottom];
 }
 
-/* Returns by how much memory came down again after a place, at the most. */
-static double retreat_after(const struct tide_judging *j, double x)
-{
-    double highest = -INFINITY, most = 0;
-    for (size_t i = 0; i < j->moments.count; i++) {
-        if (j->moments.x[i] < x)
-            continue;
-        highest = fmax(highest, j->moments.low[i]);
-        most = fmax(most, highest - j->moments.low[i]);
-    }
-    return most;
-}
-
 /* Returns at which rate the floor usually rises between two points, over a quarter of the way: what it jumps
  * by in between does not count. */
 static double usual_rate(const struct tide_judging *j, size_t first, size_t last)
@@ -119,6 +106,10 @@ bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide
     double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]);
     bool level = drop->top >= TIDE_DROP_WINDOWS && usual_rate(j, first, drop->top) <= TIDE_DROP_LEVEL * rate;
     bool few = j->n - drop->bottom < 2 * TIDE_FEWEST_WINDOWS;
-    bool falls = retreat_after(j, j->x[drop->bottom]) > TIDE_LEAK_RETREAT * rise;
+    size_t from = 0;
+    while (j->moments.x[from] < j->x[drop->bottom])
+        from++;
+    bool falls =
+        tide_judging_retreat(j->moments.low + from, j->moments.count - from) > TIDE_LEAK_RETREAT * rise;
     return few || falls || (!level && rise <= TIDE_DROP_PAST * tide_judging_drop_bytes(j, drop));
 }

@@ -206,15 +206,14 @@ void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail
     v->detectable = (TIDE_LEAK_Z * tail_error) / span;
 }
 
-/* Returns how far apart the highest and the lowest point of the floor are. */
-static double range(const struct tide_judging *j)
+void tide_judging_range(const struct tide_judging *j, double *ret_lowest, double *ret_highest)
 {
-    double lowest = INFINITY, highest = -INFINITY;
+    *ret_lowest = INFINITY;
+    *ret_highest = -INFINITY;
     for (size_t i = j->start; i < j->n; i++) {
-        lowest = fmin(lowest, j->y[i]);
-        highest = fmax(highest, j->y[i]);
+        *ret_lowest = fmin(*ret_lowest, j->y[i]);
+        *ret_highest = fmax(*ret_highest, j->y[i]);
     }
-    return highest - lowest;
 }
 
 void tide_judging_say_level(struct tide_judging *j)
@@ -225,7 +224,9 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->confidence = tide_judging_weight(j, level);
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
     double surely = fmax(TIDE_LEAK_Z * line->error[1], least_leak(j));
-    double shown = surely + TIDE_SHOWN_RANGES * fmax(range(j), j->least_noise);
+    double lowest, highest;
+    tide_judging_range(j, &lowest, &highest);
+    double shown = surely + TIDE_SHOWN_RANGES * fmax(highest - lowest, j->least_noise);
     j->v->detectable = shown / tide_judging_span(j);
 }
 
@@ -304,12 +305,12 @@ bool tide_judging_matters(const struct tide_judging *j, double bytes)
     return bytes >= least_leak(j);
 }
 
-double tide_judging_retreat(const struct tide_judging *j)
+double tide_judging_retreat(const double *bytes, size_t count)
 {
     double highest = -INFINITY, most = 0;
-    for (size_t i = j->start; i < j->n; i++) {
-        highest = fmax(highest, j->y[i]);
-        most = fmax(most, highest - j->y[i]);
+    for (size_t i = 0; i < count; i++) {
+        highest = fmax(highest, bytes[i]);
+        most = fmax(most, highest - bytes[i]);
     }
     return most;
 }
@@ -319,7 +320,7 @@ bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail
 {
     return tide_judging_matters(j, tail * share) &&
            tide_judging_is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
-           tide_judging_retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
+           tide_judging_retreat(j->y + j->start, tide_judging_points(j)) <= TIDE_LEAK_RETREAT * tail * share;
 }
 
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)

@@ -77,7 +77,7 @@ static double most_of_line(const struct tide_judging *j)
 static bool wanders(const struct tide_judging *j)
 {
     double slope = j->fits[TIDE_MODEL_LINE].beta[1], most = most_of_line(j),
-           retreat = tide_judging_retreat(j);
+           retreat = tide_judging_retreat(j->y + j->start, tide_judging_points(j));
     return (retreat > slope && most <= TIDE_LEVEL_RISE * j->level) ||
            (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
 }
@@ -461,11 +461,7 @@ static void fill_ends(struct tide_judging *j)
         v->floor_last = j->y[j->n - 1];
     v->floor_last = fmin(v->floor_last, v->peak); /* the fit may go on after the last window */
     v->growth_bytes = v->floor_last - v->floor_first;
-    v->floor_lowest = v->floor_highest = j->y[j->start];
-    for (size_t i = j->start; i < j->n; i++) {
-        v->floor_lowest = fmin(v->floor_lowest, j->y[i]);
-        v->floor_highest = fmax(v->floor_highest, j->y[i]);
-    }
+    tide_judging_range(j, &v->floor_lowest, &v->floor_highest);
 }
 
 /* One or two moments: nothing can be fitted. Asks for as many more as are missing to TIDE_SHORT_MOMENTS. */

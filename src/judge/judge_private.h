@@ -84,8 +84,10 @@ double tide_judging_unjumped(const struct tide_judging *j, size_t i);
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
 /* True if a slope of t standard errors is sure. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df);
-/* Returns the largest drop of the floor below an earlier maximum. */
-double tide_judging_retreat(const struct tide_judging *j);
+/* Finds the lowest and the highest point of the floor. */
+void tide_judging_range(const struct tide_judging *j, double *ret_lowest, double *ret_highest);
+/* Returns the largest drop below an earlier maximum. */
+double tide_judging_retreat(const double *bytes, size_t count);
 /* True if a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);

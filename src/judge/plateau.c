@@ -202,7 +202,7 @@ void tide_judging_look_for_standstill(struct tide_judging *j)
     size_t n = tide_judging_points(j);
     const double *y = j->y + j->start;
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
-    if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise) || tide_judging_retreat(j) > rise)
+    if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise) || tide_judging_retreat(y, n) > rise)
         return;
     size_t first = still_since(y, n, band);
     double still = 1 - j->u[first];
