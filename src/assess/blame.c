@@ -259,7 +259,7 @@ static int take_healthy(struct tide_blaming *g)
     b->healthy = tide_arena_take(&b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
     if (!b->healthy)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
-    int phases = tide_healthy_phases(g->h, g->a, &b->arena, b->healthy, HEALTHY_MOST, g->err);
+    int phases = tide_blaming_healthy_phases(g, b->healthy, HEALTHY_MOST);
     if (phases < 0)
         return -1;
     b->healthy_count = (size_t)phases;

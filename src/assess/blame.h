@@ -13,7 +13,6 @@
 #define TIDE_BLAME_H
 
 #include "assess/assessment.h"
-#include "assess/healthy.h"
 
 enum tide_blame_by {
     TIDE_BLAME_VERDICT, /* what the verdict is about: one of the next two */
@@ -31,6 +30,25 @@ struct tide_blame_options {
     double from_x, to_x; /* TIDE_BLAME_BETWEEN */
     size_t most;         /* culprits wanted */
     bool every_site; /* TIDE_BLAME_GROWTH: each site that grows, even if it explains nothing of the verdict */
+};
+
+/*
+ * Memory that looks like a leak but is not one, by the code that it comes from. There are two kinds. A phase
+ * whose memory is freed each time: what its sites held at most, minus what they held when it began, is gone
+ * before it begins again. A cache: a site that rose and has stopped (`bounded` below). Places are the
+ * program's own lines: several sites of one line are one place.
+ */
+enum tide_healthy_kind { TIDE_HEALTHY_PHASE, TIDE_HEALTHY_CACHE };
+
+struct tide_healthy {
+    enum tide_healthy_kind kind;
+    const struct tide_history_site *site; /* the largest of its place */
+    double bytes;   /* more than before the phase, each time; for a cache, the level where it stopped */
+    char phase[64]; /* escaped */
+    double part;    /* of the phase's bytes that come from this place, 0..1 */
+    size_t times;   /* how often the phase ran */
+    double knee_x;  /* of a cache: where it stopped */
+    bool x_is_steps;
 };
 
 enum { TIDE_HOLDERS = 2 };

@@ -40,6 +40,10 @@ int tide_blaming_find_rise(struct tide_blaming *blaming, int64_t *ret_t_ns);
 double tide_blaming_rise(const struct tide_blaming *blaming, const struct tide_history_site *site,
                          int64_t at_ns, double *ret_blocks);
 
+/* Finds phases whose memory is freed, largest first, at most `most` of them. Returns how many; -1: no memory.
+ * (healthy.c) */
+int tide_blaming_healthy_phases(struct tide_blaming *blaming, struct tide_healthy *out, size_t most);
+
 /* Finds out who holds what the culprits allocate. */
 void tide_blaming_hold(struct tide_blaming *blaming);
 

@@ -1,4 +1,7 @@
-#include "assess/healthy.h"
+/*
+ * healthy.c - phases whose memory is freed each time.
+ */
+#include "assess/blame_private.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
 #include "judge/floor.h"
@@ -29,9 +32,7 @@ struct place {
 };
 
 struct finding {
-    const struct tide_history *h;
-    int64_t from_ns, to_ns; /* training */
-    const struct tide_phases *phases;
+    const struct tide_blaming *g;
     struct stretch *times;
     size_t count;
     struct place *places;
@@ -45,8 +46,8 @@ struct finding {
 static void find_times(struct finding *f, int32_t name)
 {
     f->count = 0;
-    for (size_t i = 0; i < f->phases->stretch_count; i++) {
-        const struct tide_stretch *t = &f->phases->stretches[i];
+    for (size_t i = 0; i < f->g->a->phases.stretch_count; i++) {
+        const struct tide_stretch *t = &f->g->a->phases.stretches[i];
         if (t->name != name)
             continue;
         if (f->count)
@@ -54,7 +55,7 @@ static void find_times(struct finding *f, int32_t name)
         if (f->count == TIMES_MOST)
             break;
         if (t->ended)
-            f->times[f->count++] = (struct stretch){t->from_ns, t->to_ns, f->to_ns};
+            f->times[f->count++] = (struct stretch){t->from_ns, t->to_ns, f->g->to_ns};
     }
     /* If the last run of the phase ends with training, it is not known what stays. */
     if (f->count && f->times[f->count - 1].ended_ns >= f->times[f->count - 1].until_ns)
@@ -66,14 +67,14 @@ static bool is_excursion(const struct finding *f)
     double inside = 0;
     for (size_t i = 0; i < f->count; i++)
         inside += (double)(f->times[i].ended_ns - f->times[i].began_ns);
-    return f->count > 0 && inside <= PHASE_LONGEST * (double)(f->to_ns - f->from_ns);
+    return f->count > 0 && inside <= PHASE_LONGEST * (double)(f->g->to_ns - f->g->from_ns);
 }
 
 /* ---- what it took */
 
 static struct place *place_of(struct finding *f, const struct tide_history_site *site)
 {
-    const struct tide_frame *frame = tide_stack_line(f->h, site->stack);
+    const struct tide_frame *frame = tide_stack_line(f->g->h, site->stack);
     for (size_t i = 0; i < f->place_count; i++)
         if (f->places[i].frame == frame)
             return &f->places[i];
@@ -111,11 +112,11 @@ static void add_site(struct finding *f, const struct tide_history_site *site)
  * takes what another has freed. */
 static double taken_at_once(struct finding *f, const struct stretch *t)
 {
-    size_t first = tide_history_tick_from(f->h, t->began_ns),
-           looks = tide_history_tick_from(f->h, t->ended_ns) - first + 1;
+    size_t first = tide_history_tick_from(f->g->h, t->began_ns),
+           looks = tide_history_tick_from(f->g->h, t->ended_ns) - first + 1;
     memset(f->changes, 0, looks * sizeof *f->changes);
-    for (size_t i = 0; i < f->h->site_count; i++) {
-        const struct tide_history_site *site = &f->h->sites[i];
+    for (size_t i = 0; i < f->g->h->site_count; i++) {
+        const struct tide_history_site *site = &f->g->h->sites[i];
         if (tide_site_is_on_device(site))
             continue;
         const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
@@ -123,7 +124,7 @@ static double taken_at_once(struct finding *f, const struct stretch *t)
         size_t at = p ? (size_t)(p - site->points) + 1 : 0;
         for (; at < site->point_count && site->points[at].t_ns <= t->ended_ns; at++) {
             double live = fmax((double)site->points[at].live_bytes, 0);
-            f->changes[tide_history_tick_from(f->h, site->points[at].t_ns) - first] += live - before;
+            f->changes[tide_history_tick_from(f->g->h, site->points[at].t_ns) - first] += live - before;
             before = live;
         }
     }
@@ -158,9 +159,9 @@ static bool look_at(struct finding *f, int32_t name, double least, struct tide_h
         return false;
     f->place_count = 0;
     f->by_place = f->kept = 0;
-    for (size_t i = 0; i < f->h->site_count; i++)
-        if (!tide_site_is_on_device(&f->h->sites[i]))
-            add_site(f, &f->h->sites[i]);
+    for (size_t i = 0; i < f->g->h->site_count; i++)
+        if (!tide_site_is_on_device(&f->g->h->sites[i]))
+            add_site(f, &f->g->h->sites[i]);
     const struct place *place = largest_place(f);
     double taken = usually_taken(f);
     if (!place || taken < least || f->kept > KEPT_MOST * taken)
@@ -171,7 +172,7 @@ static bool look_at(struct finding *f, int32_t name, double least, struct tide_h
                                  .part = fmin(place->bytes / f->by_place, 1),
                                  .times = f->count,
                                  .knee_x = NAN};
-    tide_history_name(f->h, name, ret->phase, sizeof ret->phase);
+    tide_history_name(f->g->h, name, ret->phase, sizeof ret->phase);
     return true;
 }
 
@@ -190,19 +191,20 @@ static double largest_peak(const struct tide_assessment *a)
     return peak;
 }
 
-int tide_healthy_phases(const struct tide_history *h, const struct tide_assessment *a,
-                        struct tide_arena *arena, struct tide_healthy *out, size_t most, struct tide_err *err)
+int tide_blaming_healthy_phases(struct tide_blaming *g, struct tide_healthy *out, size_t most)
 {
+    const struct tide_history *h = g->h;
+    const struct tide_assessment *a = g->a;
+    struct tide_arena *arena = &g->b->arena;
     struct tide_healthy found[NAMES_MOST];
     struct stretch times[TIMES_MOST];
-    struct finding f = {.h = h, .phases = &a->phases, .times = times};
+    struct finding f = {.g = g, .times = times};
     size_t count = 0, looked = 0;
     struct tide_arena_mark mark = tide_arena_mark(arena);
     f.places = tide_arena_take(arena, h->site_count + 1, sizeof *f.places);
     f.changes = tide_arena_take(arena, h->tick_count + 1, sizeof *f.changes);
     if (!f.places || !f.changes)
-        return tide_err_set(err, "not enough memory for %zu call sites", h->site_count);
-    tide_moment_training(h, a, &f.from_ns, &f.to_ns);
+        return tide_err_set(g->err, "not enough memory for %zu call sites", h->site_count);
     double least = fmax(LEAST_BYTES, LEAST_SHARE * largest_peak(a));
     for (size_t name = 0; name < h->name_count && looked < NAMES_MOST; name++) {
         bool is_phase = false;
