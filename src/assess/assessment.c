@@ -521,13 +521,20 @@ static double find_gap(const struct tide_history *h, double *ret_from)
 static int assess(struct tide_assessing *s)
 {
     struct tide_assessment *a = s->a;
+    if (s->h->tick_count == 0)
+        return tide_err_set(s->err, "the recording is empty: it ended before anything was written");
+    const struct tide_tick *last = &s->h->ticks[s->h->tick_count - 1], *seen = last;
+    while (seen > s->h->ticks && seen->processes == 0)
+        seen--; /* looks after all processes ended say nothing */
+    s->tree_now = (double)seen->counted_bytes;
+    a->pss_known = seen->rss_bytes > 0 ? (double)seen->pss_known_bytes / (double)seen->rss_bytes : NAN;
     a->items = either(s->options->items, s->h->items);
     a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
     if (tide_assessing_frame(s))
         return -1;
     a->has_ended = s->h->ended_ns != TIDE_UNKNOWN || tide_history_broke_off(s->h);
-    if (tide_history_broke_off(s->h) && s->h->tick_count)
-        a->broke_off = (double)s->h->ticks[s->h->tick_count - 1].t_ns / 1e9;
+    if (tide_history_broke_off(s->h))
+        a->broke_off = (double)last->t_ns / 1e9;
     tide_death_find(s->h, &s->axis, &a->phases, &a->death);
     a->gap_seconds = find_gap(s->h, &a->gap_from);
     a->steps_told = (int64_t)s->axis.told;
@@ -537,17 +544,7 @@ static int assess(struct tide_assessing *s)
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);
-    if (find_limit(s))
-        return -1;
-    const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
-    for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
-        last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* looks after all processes ended say nothing */
-    s->tree_now = last ? (double)last->counted_bytes : 0;
-    a->pss_known =
-        last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
-    if (!last)
-        return tide_err_set(s->err, "the recording is empty: it ended before anything was written");
-    if (judge_processes(s) || tide_assessing_sums(s) || tide_assessing_rows(s))
+    if (find_limit(s) || judge_processes(s) || tide_assessing_sums(s) || tide_assessing_rows(s))
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording has no samples of any process's memory");

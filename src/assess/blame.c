@@ -384,7 +384,7 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
             : tide_blaming_is_of_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
                                                                : TIDE_BLAME_GROWTH;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
-    if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
+    if (blame(&g)) {
         tide_blame_free(b);
         return -1;
     }

@@ -403,8 +403,6 @@ static int compare(struct tide_diff *d, const struct tide_diff_options *options,
         struct tide_diff_side *s = &d->sides[side];
         double seconds = s->assessment->judged[0].seconds_per_step;
         s->seconds_per_x = isfinite(s->assessment->steps) && seconds > 0 ? seconds : 1;
-        if (s->history->tick_count == 0)
-            return tide_err_set(err, "the recording is empty"), wrap_source(s, err);
         const struct tide_tick *ticks = s->history->ticks;
         size_t looks = s->history->tick_count;
         s->seconds_per_look = (double)(ticks[looks - 1].t_ns - ticks[0].t_ns) / 1e9 / (double)looks;

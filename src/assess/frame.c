@@ -13,6 +13,7 @@ enum {
                        windows */
 };
 
+/* There is at least one look. */
 static int make_buckets(struct tide_assessing *s)
 {
     size_t ticks = s->h->tick_count;
@@ -25,7 +26,7 @@ static int make_buckets(struct tide_assessing *s)
         s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
         s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b]);
     }
-    s->bucket_ns[s->buckets] = s->buckets ? s->h->ticks[ticks - 1].t_ns + 1 : 0;
+    s->bucket_ns[s->buckets] = s->h->ticks[ticks - 1].t_ns + 1;
     return 0;
 }
 
