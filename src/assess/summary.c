@@ -113,56 +113,40 @@ static void add_known(int64_t *sum, int64_t value)
         *sum = tide_bounded_sum(*sum == TIDE_UNKNOWN ? 0 : *sum, value);
 }
 
-/* A change of one process's RSS at a moment. */
-struct change {
-    int64_t t_ns;
-    int64_t by_bytes;
-};
-
-static int compare_changes(const void *a, const void *b)
-{
-    const struct change *x = a, *y = b;
-
-    return (x->t_ns > y->t_ns) - (x->t_ns < y->t_ns);
-}
-
 /* Finds when the members' RSS together was largest, and how much that was. */
 static int peak_of_members(const struct tide_summary *summary, const struct node *node, int64_t *ret_t_ns,
                            int64_t *ret_bytes)
 {
     const struct tide_history *history = summary->history;
-    size_t total = 0, n = 0;
+    double *changes = calloc(history->tick_count + 1, sizeof *changes), sum = 0, most = TIDE_UNKNOWN;
+    size_t from = history->tick_count, to = 0; /* looks at which something changed */
 
-    for (size_t i = 0; i < node->count; i++)
-        total += history->processes[node->members[i] - 1].point_count + 1;
-    struct change *changes = malloc(total * sizeof *changes);
     if (!changes)
         return -1;
     for (size_t i = 0; i < node->count; i++) {
         const struct tide_history_process *process = &history->processes[node->members[i] - 1];
-        int64_t before = 0;
-        for (size_t k = 0; k < process->point_count; k++) {
-            /* Bounded, so that a sum over many cannot overflow. */
-            int64_t bytes = process->points[k].rss_bytes >> 20 > INT32_MAX ? 0 : process->points[k].rss_bytes;
-            changes[n++] = (struct change){process->points[k].t_ns, bytes - before};
+        bool ended = process->row.ended_ns != TIDE_UNKNOWN;
+        double before = 0;
+        for (size_t k = 0; k < process->point_count + ended; k++) {
+            bool lives = k < process->point_count;
+            size_t at =
+                tide_history_tick_from(history, lives ? process->points[k].t_ns : process->row.ended_ns);
+            double bytes = lives ? (double)process->points[k].rss_bytes : 0;
+            changes[at] += bytes - before;
             before = bytes;
+            from = at < from ? at : from;
+            to = at < to ? to : at + 1;
         }
-        if (process->row.ended_ns != TIDE_UNKNOWN)
-            changes[n++] = (struct change){process->row.ended_ns, -before};
     }
-    qsort(changes, n, sizeof *changes, compare_changes);
-    int64_t sum = 0, best = TIDE_UNKNOWN, when = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (__builtin_add_overflow(sum, changes[i].by_bytes, &sum))
-            sum = INT64_MAX / 2;
-        if ((i + 1 == n || changes[i + 1].t_ns != changes[i].t_ns) && sum > best) {
-            best = sum;
-            when = changes[i].t_ns;
-        }
+    for (size_t i = from; i < to && i < history->tick_count; i++) {
+        sum += changes[i];
+        if (sum <= most)
+            continue;
+        most = sum;
+        *ret_t_ns = history->ticks[i].t_ns;
     }
     free(changes);
-    *ret_t_ns = when;
-    *ret_bytes = best;
+    *ret_bytes = (int64_t)fmin(most, (double)TIDE_LARGEST);
     return 0;
 }
 
