@@ -2,43 +2,26 @@
 #include "base/whole.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <unistd.h>
 
-/* The smallest of `kept` that is at least `first`; INT_MAX if none. */
-static int next_kept(int first, const int *kept, size_t count)
+static bool is_among(int fd, const int *fds, size_t count)
 {
-    int next = INT_MAX;
-
     for (size_t i = 0; i < count; i++)
-        if (kept[i] >= first && kept[i] < next)
-            next = kept[i];
-    return next;
-}
-
-/* Kernels before 5.9 have no close_range: then closes one by one, up to a likely number of open files. */
-static void close_from_to(int first, int last)
-{
-    enum { LIKELY = 65536 };
-    long most = sysconf(_SC_OPEN_MAX);
-    int limit = most > 0 && most < LIKELY ? (int)most : LIKELY;
-
-    if (close_range((unsigned)first, (unsigned)last, 0) == 0)
-        return;
-    for (int fd = first; fd <= last && fd < limit; fd++)
-        close(fd);
+        if (fds[i] == fd)
+            return true;
+    return false;
 }
 
 void tide_close_all_but(int first, const int *kept, size_t count)
 {
-    for (;;) {
-        int next = next_kept(first, kept, count);
-        if (next > first)
-            close_from_to(first, next - 1);
-        if (next == INT_MAX)
-            return;
-        first = next + 1;
-    }
+    int behind = first; /* all that are kept */
+
+    for (size_t i = 0; i < count; i++)
+        behind = kept[i] >= behind ? kept[i] + 1 : behind;
+    for (int fd = first; fd < behind; fd++)
+        if (!is_among(fd, kept, count))
+            close(fd);
+    closefrom(behind);
 }
 
 ssize_t tide_read_at(int fd, void *to, size_t count, uint64_t at)
