@@ -2,6 +2,7 @@
 #include "base/whole.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 static bool is_among(int fd, const int *fds, size_t count)
@@ -22,6 +23,16 @@ void tide_close_all_but(int first, const int *kept, size_t count)
         if (!is_among(fd, kept, count))
             close(fd);
     closefrom(behind);
+}
+
+DIR *tide_list_directory(int dir_fd, const char *path)
+{
+    int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !directory)
+        close(fd);
+    return directory;
 }
 
 ssize_t tide_read_at(int fd, void *to, size_t count, uint64_t at)

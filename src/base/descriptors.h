@@ -4,6 +4,7 @@
 #ifndef TIDE_DESCRIPTORS_H
 #define TIDE_DESCRIPTORS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,10 @@
  * For a forked process that outlives its parent: while it holds a pipe open, the pipe's reader never sees the
  * end. */
 void tide_close_all_but(int first, const int *kept, size_t count);
+
+/* Opens a directory to list it, from its beginning, whoever else lists it. The caller closes it with
+ * closedir(). NULL with errno. */
+DIR *tide_list_directory(int dir_fd, const char *path);
 
 /* Reads up to `count` bytes at offset `at`, fewer only if the file ends. -1 with errno. */
 ssize_t tide_read_at(int fd, void *to, size_t count, uint64_t at);

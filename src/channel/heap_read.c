@@ -57,9 +57,7 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
         tide_heap_tables_free(tables);
         return -1;
     }
-    int spare = tide_file_directory(dirfd(tables->listings[0]), TIDE_FILE_SPARE);
-    if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
-        close(spare);
+    tables->listings[1] = tide_list_directory(dirfd(tables->listings[0]), TIDE_FILE_SPARE);
     tables->descriptors = descriptors;
     *ret_tables = tables;
     return 0;

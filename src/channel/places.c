@@ -19,21 +19,11 @@ enum {
 
 /* ---- removing */
 
-/* Lists a directory from its beginning, whoever else lists it. The caller closes it with closedir(). */
-static DIR *list(int directory)
-{
-    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
-    if (copy >= 0 && !listing)
-        close(copy);
-    return listing;
-}
-
 /* Removes the files of a channel's directory and then the directory, which stays if something else than files
  * is in it. Follows no links. */
 static void remove_place(int base, const char *name, int directory)
 {
-    DIR *listing = list(directory);
+    DIR *listing = tide_list_directory(directory, ".");
     const struct dirent *entry;
     for (int n = 0; listing && n < ENTRIES_MOST && (entry = readdir(listing)); n++)
         unlinkat(directory, entry->d_name, 0); /* fails for "." and ".." */
@@ -88,7 +78,8 @@ static int make_place(struct tide_place *place, const char *base)
     if (len >= (int)sizeof place->path || !mkdtemp(place->path))
         return -1;
     place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (place->fd >= 0 && !flock(place->fd, LOCK_EX | LOCK_NB) && (place->listing = list(place->fd)))
+    if (place->fd >= 0 && !flock(place->fd, LOCK_EX | LOCK_NB) &&
+        (place->listing = tide_list_directory(place->fd, ".")))
         return 0;
     int error = errno;
     if (place->fd >= 0)

@@ -1,4 +1,5 @@
 #include "sense/proc_read.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,19 +73,10 @@ FILE *tide_proc_stream_pid(int dir_fd, int64_t pid, const char *leaf)
     return stream;
 }
 
-DIR *tide_proc_list(int dir_fd, const char *path)
-{
-    int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (fd >= 0 && !directory)
-        close(fd);
-    return directory;
-}
-
 DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf)
 {
     char path[PID_PATH];
-    return tide_proc_list(dir_fd, path_of(dir_fd, pid, leaf, path));
+    return tide_list_directory(dir_fd, path_of(dir_fd, pid, leaf, path));
 }
 
 const char *tide_proc_next_link(DIR *directory, char *ret_target, size_t size)

@@ -31,8 +31,7 @@ int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);
  */
 FILE *tide_proc_stream_pid(int dir_fd, int64_t pid, const char *leaf);
 
-/* Opens a directory; the caller closes it with closedir(). NULL with errno. */
-DIR *tide_proc_list(int dir_fd, const char *path);
+/* Opens a directory of process pid; the caller closes it with closedir(). NULL with errno. */
 DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf);
 
 /* Reads the next entry of a directory of links, as /proc/PID/fd. Returns its name, or NULL at the end or if

@@ -107,7 +107,7 @@ static bool names_member(const struct tide_tree *tree, const char *name)
 static void leave_to_others(struct tide_shared *shared, const struct tide_tree *tree)
 {
     int left = OPEN_MOST;
-    DIR *processes = tide_proc_list(tree->proc_fd, ".");
+    DIR *processes = tide_list_directory(tree->proc_fd, ".");
     const struct dirent *process;
     while (processes && left > 0 && (process = readdir(processes))) {
         char link[256];
@@ -162,7 +162,7 @@ static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info
 /* Counts the tree's segments in the directory. */
 static void count_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
 {
-    DIR *directory = tide_proc_list(AT_FDCWD, shared->path);
+    DIR *directory = tide_list_directory(AT_FDCWD, shared->path);
     const struct dirent *entry;
     for (int i = 0; directory && i < FILES_MOST && (entry = readdir(directory)); i++) {
         struct stat info;

@@ -56,7 +56,7 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
     *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid(), .loadavg_fd = -1};
     tide_map_init(&tree->by_pid, TIDE_TREE_MEMBERS);
     tide_map_init(&tree->outsiders, MAX_OUTSIDERS);
-    tree->proc = tide_proc_list(AT_FDCWD, proc_path);
+    tree->proc = tide_list_directory(AT_FDCWD, proc_path);
     if (!tree->proc)
         return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(errno));
     tree->proc_fd = dirfd(tree->proc);

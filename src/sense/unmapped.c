@@ -108,7 +108,7 @@ static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
             if (new &&S_ISREG(info.st_mode))
                 bytes += (int64_t)info.st_blocks * 512;
             else if (new &&S_ISDIR(info.st_mode) && deeper)
-                bytes += bytes_in(tide_proc_list(fd, "."), false, seen);
+                bytes += bytes_in(tide_list_directory(fd, "."), false, seen);
         }
         close(fd);
     }
