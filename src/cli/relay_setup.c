@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,25 +73,18 @@ static int add_pipe(struct tide_relay *relay, int to, bool is_socket, struct tid
  * which is then raw; otherwise the terminal itself still does. */
 static int add_terminal(struct tide_relay *relay, int to)
 {
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
-    char name[128];
-    if (master < 0)
-        return -1;
-    if (grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof name) ||
-        (slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
-        close(master);
-        return -1;
-    }
     struct termios settings;
-    if (!tcgetattr(to, &settings)) {
-        if (!relay->owns_terminal)
-            settings.c_oflag &= ~(tcflag_t)OPOST;
-        tcsetattr(slave, TCSANOW, &settings);
-    }
     struct winsize size = tide_terminal_size(to);
+    int master, slave;
+    bool known = !tcgetattr(to, &settings);
+    if (known && !relay->owns_terminal)
+        settings.c_oflag &= ~(tcflag_t)OPOST;
     if (relay->owns_terminal)
         size.ws_row = (unsigned short)tide_status_line_rows(&relay->line);
-    ioctl(master, TIOCSWINSZ, &size);
+    if (openpty(&master, &slave, NULL, known ? &settings : NULL, &size))
+        return -1;
+    fcntl(master, F_SETFD, FD_CLOEXEC);
+    fcntl(slave, F_SETFD, FD_CLOEXEC);
     fcntl(master, F_SETFL, O_NONBLOCK);
     struct stream *s = &relay->streams[relay->stream_count++];
     s->from = master;
