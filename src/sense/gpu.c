@@ -27,13 +27,6 @@ enum {
 static const int64_t least_pause_ns = 250 * TIDE_NS_PER_MS;
 static const int64_t repeat_ns = TIDE_NS_PER_S;
 
-/* Shared with the thread that loads the library. The last of the two to leave frees it. */
-struct loader {
-    atomic_int users;
-    atomic_bool done;
-    struct tide_nvml *nvml; /* NULL: there is none */
-};
-
 /* One process on one device. */
 struct use {
     size_t device;
@@ -44,10 +37,11 @@ struct use {
 };
 
 struct tide_gpu {
-    struct loader *loader;
-    pthread_t thread;       /* the loader's */
-    struct tide_nvml *nvml; /* borrowed from loader once done; NULL after a failure */
-    bool loaded;
+    pthread_t thread;         /* loads the library */
+    struct tide_nvml *loaded; /* by it; NULL: there is none */
+    atomic_bool done;         /* it has ended */
+    struct tide_nvml *nvml;   /* the same, once seen; NULL after a failure */
+    bool seen;
     struct tide_nvml_device devices[TIDE_NVML_DEVICES];
     int64_t total_bytes[TIDE_NVML_DEVICES];
     size_t device_count;
@@ -67,44 +61,28 @@ struct tide_gpu {
 
 /* --- loading ------------------------------------------------------------------------------------------- */
 
-static void leave_loader(struct loader *loader)
-{
-    if (atomic_fetch_sub(&loader->users, 1) != 1)
-        return;
-    tide_nvml_free(loader->nvml);
-    free(loader);
-}
-
 static void *load(void *argument)
 {
-    struct loader *loader = argument;
-    loader->nvml = tide_nvml_new();
-    atomic_store(&loader->done, true);
-    leave_loader(loader);
+    struct tide_gpu *gpu = argument;
+    gpu->loaded = tide_nvml_new();
+    atomic_store(&gpu->done, true);
     return NULL;
 }
 
 struct tide_gpu *tide_gpu_new(void)
 {
     struct tide_gpu *gpu = calloc(1, sizeof *gpu);
-    struct loader *loader = calloc(1, sizeof *loader);
-    if (!gpu || !loader)
-        goto free_both;
-    gpu->loader = loader;
+    if (!gpu)
+        return NULL;
     tide_map_init(&gpu->outsiders, MAX_OUTSIDERS);
-    atomic_init(&loader->users, 2);
-    atomic_init(&loader->done, false);
     /* Signals are for the main thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&gpu->thread, NULL, load, loader);
+    int error = pthread_create(&gpu->thread, NULL, load, gpu);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         return gpu;
-
-free_both:
-    free(loader);
     free(gpu);
     return NULL;
 }
@@ -113,29 +91,31 @@ void tide_gpu_free(struct tide_gpu *gpu)
 {
     if (!gpu)
         return;
+    tide_map_release(&gpu->outsiders);
     /* A driver that is still being loaded at exit would use a C library that is shutting down. One that hangs
-     * is left behind. */
+     * is left behind, and with it what its thread uses. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LOADER_SECONDS;
-    if (pthread_timedjoin_np(gpu->thread, NULL, &until))
+    if (pthread_timedjoin_np(gpu->thread, NULL, &until)) {
         pthread_detach(gpu->thread);
-    leave_loader(gpu->loader);
-    tide_map_release(&gpu->outsiders);
+        return;
+    }
+    tide_nvml_free(gpu->loaded);
     free(gpu);
 }
 
 void tide_gpu_settle(const struct tide_gpu *gpu)
 {
-    while (!atomic_load(&gpu->loader->done))
+    while (!atomic_load(&gpu->done))
         usleep(1000);
 }
 
 static bool is_ready(struct tide_gpu *gpu)
 {
-    if (!gpu->loaded && atomic_load(&gpu->loader->done)) {
-        gpu->loaded = true;
-        gpu->nvml = gpu->loader->nvml;
+    if (!gpu->seen && atomic_load(&gpu->done)) {
+        gpu->seen = true;
+        gpu->nvml = gpu->loaded;
         gpu->device_count = gpu->nvml ? tide_nvml_count(gpu->nvml) : 0;
         for (size_t i = 0; i < gpu->device_count; i++) {
             tide_nvml_describe(gpu->nvml, i, &gpu->devices[i]);
