@@ -240,6 +240,14 @@ static bool decide_after_jump(struct tide_judging *j, const struct tide_fit *fit
     return false;
 }
 
+/* True if the few windows after a jump, too few to judge, rise one by one. */
+static bool climbs_after_jump(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    size_t first = first_after_jump(j, fit), n = j->n - first;
+    return n > 2 && n < TIDE_FEWEST_WINDOWS && tide_judging_matters(j, j->y[j->n - 1] - j->y[first]) &&
+           !(tide_judging_retreat(&j->y[first], n) > 0);
+}
+
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
@@ -250,6 +258,9 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return decide_level(j);
     if (decide_after_jump(j, fit))
         return;
+    if (climbs_after_jump(j, fit))
+        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
+                                          j->fits[TIDE_MODEL_LINE].error[1]);
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
         fit->tail > TIDE_FLAT_Z * fit->tail_error; /* beside the jump not level, and not surely a leak */
