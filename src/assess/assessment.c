@@ -127,12 +127,13 @@ int tide_assessing_series(struct tide_assessing *s, const struct tide_level *lev
                           struct tide_judge_input *ret_series)
 {
     size_t room = 2 * s->buckets + 1, n = 0;
-    double *low = tide_arena_take(s->scratch, room, sizeof *low), *high = low + s->buckets;
+    double *low = tide_arena_take(s->scratch, room, sizeof *low);
     double *x = tide_arena_take(s->scratch, room, sizeof *x);
     double *bytes = tide_arena_take(s->scratch, room, sizeof *bytes);
     int *phase = tide_arena_take(s->scratch, room, sizeof *phase);
     if (!low || !x || !bytes || !phase)
         return tide_assessing_no_memory(s->err);
+    double *high = low + s->buckets;
     for (size_t i = 0; i < 2 * s->buckets; i++)
         low[i] = NAN; /* nothing was seen */
     if (as_read)

@@ -41,9 +41,10 @@ static int by_end(const void *left, const void *right)
 int tide_siblings_number(struct tide_history *history, struct tide_err *err)
 {
     size_t count = history->process_count;
-    struct tide_history_process **came = malloc((2 * count + 1) * sizeof *came), **ended = came + count;
+    struct tide_history_process **came = malloc((2 * count + 1) * sizeof *came);
     if (!came)
         return tide_err_set(err, "not enough memory for the names of %zu processes", count);
+    struct tide_history_process **ended = came + count;
     for (size_t i = 0; i < count; i++)
         came[i] = ended[i] = &history->processes[i];
     qsort(came, count, sizeof(void *), by_coming);

@@ -157,8 +157,10 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
 
 double tide_assessing_no_longer_shared(const struct tide_history_process *p, size_t since)
 {
-    const struct tide_history_smaps *first = p->smaps + since, *last = p->smaps + p->smaps_count - 1;
-    const struct tide_history_point *then = p->smaps_count ? tide_history_point_at(p, first->t_ns) : NULL;
+    if (!p->smaps_count)
+        return 0;
+    const struct tide_history_smaps *first = &p->smaps[since], *last = &p->smaps[p->smaps_count - 1];
+    const struct tide_history_point *then = tide_history_point_at(p, first->t_ns);
     if (!then)
         return 0;
     int64_t taken = tide_history_point_at(p, last->t_ns)->private_bytes - then->private_bytes;
