@@ -414,7 +414,7 @@ static void believe(struct tide_stepwords *words, struct counter *c)
     struct counter *old = words->believed < 0 ? NULL : &words->counters[words->believed];
     bool afresh = !old || is_new_stage(old, c);
     bool follows = !afresh && !c->offset && has_finished(old) && c->began_ns >= old->last_ns;
-    int64_t ahead = follows ? old->offset + old->total : 0; /* the count goes on from there */
+    int64_t ahead = old && follows ? old->offset + old->total : 0; /* the count goes on from there */
     words->believed = (int)(c - words->counters);
     if (old)
         old->emitted = words->last_step;

@@ -39,7 +39,7 @@ struct tide_rollout {
 static size_t place(char *memory, size_t slots, int64_t sequences, int64_t new_tokens)
 {
     size_t made = (size_t)sequences * (size_t)new_tokens, at = 0;
-    struct tide_rollout none, *r = tide_part(memory, &at, sizeof none);
+    struct tide_rollout none = {.slots = NULL}, *r = tide_part(memory, &at, sizeof none);
     r = r ? r : &none;
     r->slots = tide_part(memory, &at, slots * sizeof *r->slots);
     r->lengths = tide_part(memory, &at, (size_t)sequences * sizeof *r->lengths);
