@@ -14,25 +14,29 @@ import pytest
 
 from waiting import has, wait_for
 
-# Rewards the share of letters 'a', and notes each group when it has answered.
+# Rewards the share of letters 'a', and notes each group when it has answered. With a second argument, which is a FIFO, it
+# answers no group after the first two until somebody has opened and closed that.
 NOTING = """import json, sys
-for line in sys.stdin:
+for number, line in enumerate(sys.stdin):
     group = json.loads(line)
+    if number == 2 and sys.argv[2:]:
+        open(sys.argv[2]).read()
     print(json.dumps([text.count("a") / max(1, len(text)) for text in group["completions"]]), flush=True)
     print("answered", file=open(sys.argv[1], "a"), flush=True)
 """
 # Reads a question and never answers, nor sees that its input has ended.
 HANGING = "read line; echo $$ > asked; sleep 1000; echo '[]'"
 PROMPTS = 2
-LONG_ROLLOUT = ("--group", 512, "--new-tokens", 24, "--micro-batch", 16)
+ROLLOUT = ("--group", 64, "--new-tokens", 24, "--micro-batch", 16)
 # An update that takes long enough for a signal to come in it; with sanitizers a few epochs do.
 LONG_UPDATE = ("--group", 4, "--new-tokens", 6, "--inner-epochs", 12 if os.environ.get("TIDEMARK_SANITIZED") == "1" else 60)
 
 
-def ticks(process):
-    """Time of a processor that it has taken, in hundredths of a second."""
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def opened(fifo):
+    """A file that writes to it if somebody reads it."""
+    with contextlib.suppress(OSError):
+        return open(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK), "w")
+    return None
 
 
 def said_within(seconds, process):
@@ -91,13 +95,15 @@ def check_that_it_goes_on(job, process, how, step):
 
 @pytest.mark.slow  # with sanitizers; the signal in an update runs there
 def test_a_signal_in_a_rollout_waits_for_the_step_and_saves_it(job):
-    process = job.begin(*LONG_ROLLOUT, "--steps", 3, "--report-every", 1, "--out", "stopped")
+    gate = job.folder / "gate"
+    os.mkfifo(gate)
+    process = job.begin(*ROLLOUT, "--steps", 3, "--report-every", 1, "--out", "stopped", "--reward", f"{sys.executable} reward.py answered gate")
     assert any(line.startswith("step 1/3") for line in process.stdout)
-    then = ticks(process)
-    wait_for(lambda: ticks(process) > then + 3)  # it is in the second step
-    process.send_signal(signal.SIGINT)
-    assert job.groups() == PROMPTS and process.poll() is None  # those of the second step are not written yet
-    check_that_it_goes_on(job, process, LONG_ROLLOUT, 2)
+    with contextlib.closing(wait_for(lambda: opened(gate))):  # a group of the second step waits for its answer
+        process.send_signal(signal.SIGINT)
+        assert said_within(60, process).startswith("tidemark: finishing the step")
+        assert job.groups() == PROMPTS and process.poll() is None
+    check_that_it_goes_on(job, process, ROLLOUT, 2)
 
 
 def test_a_signal_in_an_update_waits_for_the_step_and_saves_it(job):
