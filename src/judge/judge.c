@@ -218,8 +218,15 @@ static void say_jump_beside(struct tide_judging *j)
 
 static void decide_by_shape(struct tide_judging *j);
 
-/* Judges what follows a jump by itself: a part of the program that begins with it may leak. False, and
- * nothing is changed, if that is no leak. */
+/* True if a leak after a jump is as good as nothing beside it: so far, and its rate is hardly known. */
+static bool is_dwarfed(const struct tide_verdict *leak, double growth, double height)
+{
+    return growth <= TIDE_JUMP_BESIDE * height &&
+           (leak->slope_high - leak->slope_low) / 2 > TIDE_JUMP_VAGUE * leak->slope;
+}
+
+/* Judges what follows a jump by itself: a part of the program that begins with it may leak. False if the jump
+ * is the answer; then nothing is changed but the most that may have risen after it. */
 static bool decide_after_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     struct tide_verdict before = *j->v;
@@ -227,14 +234,15 @@ static bool decide_after_jump(struct tide_judging *j, const struct tide_fit *fit
     if (j->n - first < TIDE_FEWEST_WINDOWS)
         return false;
     say_where_it_jumped(j, fit);
-    double jump_x = j->v->jump_x;
+    double jump_x = j->v->jump_x, height = j->v->jump_bytes; /* fit is another one soon */
     *j->v = before;
     tide_judging_fit_from(j, first);
     decide_by_shape(j);
-    if (j->v->kind == TIDE_LEAK) {
+    if (j->v->kind == TIDE_LEAK && !is_dwarfed(j->v, j->y[j->n - 1] - j->y[first], height)) {
         j->v->since_x = isnan(j->v->since_x) ? jump_x : j->v->since_x;
         return true;
     }
+    before.slope_high = j->v->kind == TIDE_LEAK ? j->v->slope_high : before.slope_high;
     *j->v = before;
     tide_judging_fit_from(j, start);
     return false;

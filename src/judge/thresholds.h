@@ -204,9 +204,11 @@
 #define TIDE_JUMP_BEFORE 4
 #define TIDE_JUMP_HABIT  0.2
 /* A jump of less than this share of the level is not reported. A rise beside it that is not surely a leak
- * does not make it undecided if the rise is at most this share of the jump. */
+ * does not make it undecided if the rise is at most this share of the jump; nor is such a rise after it a leak
+ * as long as its rate is known worse than to TIDE_JUMP_VAGUE of it. */
 #define TIDE_JUMP_SHARE  0.01
 #define TIDE_JUMP_BESIDE 0.05
+#define TIDE_JUMP_VAGUE  0.2
 
 /* Retention: what the program holds explains at most TIDE_RETENTION_LIVE of the growth, by the upper end of
  * its interval, and so do its peaks, the bytes that TIDE_RETENTION_CREST of the looks stay under. Where the

@@ -426,6 +426,32 @@ static void floor_and_spike_are_no_more_than_the_peak(void **state)
     assert_true(level >= 6);
 }
 
+/* Fifty graphs of GRPO are kept for one backward pass: 300 MB at once, and then 3 MB twice, which is no leak
+ * to name instead of the jump. In tenths of a megabyte. */
+static void a_jump_is_the_answer_beside_a_rise_that_is_small_and_vague(void **state)
+{
+    (void)state;
+    static const int at[] = {1,  1,  2,  3,  3,  4,  4,  5,  6,  6,  7,  7,  8,  9,  9,  10, 10, 11, 12, 12,
+                             13, 13, 13, 13, 13, 13, 13, 14, 14, 14, 14, 14, 14, 15, 15, 15, 15, 15, 16, 16,
+                             16, 16, 16, 17, 17, 17, 17, 17, 17, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 20,
+                             20, 20, 20, 20, 20, 20, 21, 21, 21, 21, 21, 21, 22, 22, 22, 22, 22, 22, 22, 23,
+                             23, 23, 23, 23, 23, 23, 24, 24, 24, 24, 24, 24, 25, 25, 25, 25, 25, 25, 25, 26,
+                             26, 26, 26, 26, 26, 26, 27, 27, 27, 27, 27, 27, 27, 27, 28, 28, 28, 28, 28, 28};
+    static const int tenths[] = {
+        3886, 4016, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081, 4081,
+        4081, 4081, 4081, 4081, 4081, 4081, 4081, 5434, 6855, 7184, 7184, 7183, 7183, 7183, 7183,
+        7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183,
+        7183, 7183, 7184, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183, 7183,
+        7183, 7183, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212, 7212,
+        7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7213, 7214, 7245,
+        7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245,
+        7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245, 7245};
+    struct tide_verdict v = judge(given(at, tenths, sizeof at / sizeof *at, 1e5), true);
+    assert_int_equal(v.kind, TIDE_JUMP);
+    assert_true(v.jump_x == 13 && fabs(v.jump_bytes - 310e6) < 10e6);
+    assert_true(v.slope_high > 0.5e6 && v.slope_high < 2e6); /* what may have risen beside it is said */
+}
+
 static void a_leak_that_begins_late_says_when(void **state)
 {
     (void)state;
@@ -460,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_small_rise_that_has_all_but_stopped_is_level),
         cmocka_unit_test(a_level_with_rare_dips_has_no_spikes),
         cmocka_unit_test(floor_and_spike_are_no_more_than_the_peak),
+        cmocka_unit_test(a_jump_is_the_answer_beside_a_rise_that_is_small_and_vague),
         cmocka_unit_test(a_leak_that_begins_late_says_when),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
