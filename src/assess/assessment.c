@@ -198,8 +198,10 @@ double tide_assessing_left_of_start(const struct tide_assessing *s, const struct
     const struct tide_verdict *v = &j->verdict;
     double elapsed = v->x_last - v->x_first, width = (v->slope_high - v->slope_low) / 2;
     double start_s = TIDE_STARTING_SECONDS / pace(s, v->x_first, v->x_last);
+    const struct tide_history_process *p = tide_history_process(s->h, j->process);
     bool small = v->growth_bytes < TIDE_STARTING_MATTERS * v->floor_last;
-    if (s->axis.is_steps && small && width > TIDE_STARTING_VAGUE * v->slope)
+    bool records = p && p->row.rank != TIDE_UNKNOWN && v->growth_bytes < TIDE_STARTING_RECORD;
+    if (s->axis.is_steps && small && (records || width > TIDE_STARTING_VAGUE * v->slope))
         return TIDE_STARTING_BUFFER - elapsed;
     if (s->axis.is_steps)
         return elapsed * s->axis.seconds_per_step < start_s ? TIDE_STARTING_STEPS - elapsed : 0;

@@ -236,9 +236,11 @@
 #define TIDE_STARTING_STEADY  0.05
 #define TIDE_STARTING_LEAST   (4.0 * 1024 * 1024)
 #define TIDE_STARTING_OVER    0.1
-/* A library may fill a buffer for this many steps: PyTorch keeps the last 2,000 collectives of a rank. Growth
- * by then is a leak only if its rate is known to this share of it, or if it is this share of the process. */
+/* A library may fill a buffer for this many steps. Growth by then is a leak only if its rate is known to this
+ * share of it, or if it is this share of the process. PyTorch keeps the last 2,000 collectives of a rank (43
+ * MiB at most were seen): in a rank of a job the growth has to come to TIDE_STARTING_RECORD, too. */
 #define TIDE_STARTING_BUFFER  2000
+#define TIDE_STARTING_RECORD  (64.0 * 1024 * 1024)
 #define TIDE_STARTING_VAGUE   0.2
 #define TIDE_STARTING_MATTERS 0.25
 /* Growth that slowed down is still a start until it has gone on for this many times as long as that took. */

@@ -49,8 +49,8 @@ static inline struct made begin(void)
     return m;
 }
 
-static inline int64_t add_process(struct made *m, int64_t pid, int64_t parent, const char *name,
-                                  const char *role)
+static inline int64_t add_rank(struct made *m, int64_t pid, int64_t parent, const char *name,
+                               const char *role, int64_t rank)
 {
     struct tide_process p = {.pid = pid,
                              .parent = parent,
@@ -61,11 +61,17 @@ static inline int64_t add_process(struct made *m, int64_t pid, int64_t parent, c
                              .began_ns = m->t_ns,
                              .ended_ns = TIDE_UNKNOWN,
                              .peak_rss_bytes = GIB,
-                             .rank = TIDE_UNKNOWN};
+                             .rank = rank};
     struct tide_err err;
     int64_t id;
     ok(tide_writer_process(m->writer, &p, &id, &err), &err);
     return id;
+}
+
+static inline int64_t add_process(struct made *m, int64_t pid, int64_t parent, const char *name,
+                                  const char *role)
+{
+    return add_rank(m, pid, parent, name, role, TIDE_UNKNOWN);
 }
 
 static inline void look_at_shared(struct made *m, int64_t processes, int64_t counted, int64_t rss,

@@ -173,6 +173,33 @@ static void a_buffer_of_a_library_that_fills_is_no_leak_yet(void **state)
     assert_int_equal(recording_collectives(4000, 4000, text, sizeof text), TIDE_LEAK);
 }
 
+/* The same evenly, by so many bytes a step from step 430 on, in a rank of a job or in a process alone. */
+static enum tide_verdict_kind rising_evenly(int steps, int64_t per_step, int64_t rank)
+{
+    struct made m = begin();
+    int64_t process = add_rank(&m, 100, 0, "python", "ddp.py", rank);
+    for (int step = 0; step < steps; step += 5) {
+        int64_t held = 380 * MIB + (step > 430 ? per_step * (step - 430) : 0);
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, held);
+        sample(&m, process, held);
+    }
+    char text[4096];
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void what_a_rank_may_record_of_its_job_is_no_leak_yet(void **state)
+{
+    (void)state;
+    assert_int_equal(rising_evenly(1034, MIB / 20, 1), TIDE_UNDECIDED);
+    assert_int_equal(rising_evenly(1034, MIB / 20, TIDE_UNKNOWN), TIDE_LEAK);
+    assert_int_equal(rising_evenly(1034, MIB / 4, 1), TIDE_LEAK);
+    assert_int_equal(rising_evenly(4000, MIB / 20, 1), TIDE_LEAK);
+}
+
 /* Rises by so many bytes a step for 300 steps: by memory of its own or by such as it shares. What it has
  * asked for and mapped are 500 MiB, soon after its start. The verdict on it. */
 static enum tide_verdict_kind rising_by(int64_t per_step, bool shared, int64_t asked_per_step,
@@ -421,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_small_cache_that_fills_at_the_start_is_no_leak_yet),
         cmocka_unit_test(a_start_is_as_long_as_the_machine_is_slow),
         cmocka_unit_test(a_buffer_of_a_library_that_fills_is_no_leak_yet),
+        cmocka_unit_test(what_a_rank_may_record_of_its_job_is_no_leak_yet),
         cmocka_unit_test(of_an_ended_run_nothing_would_settle_it_any_more),
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
