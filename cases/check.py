@@ -74,6 +74,10 @@ class Outcome:
         recording = self.recording.relative_to(ROOT)
         return f"tidemark run {options}-o {recording} -- {self.case.program} {self.run.arguments}".rstrip()
 
+    def command_of(self, view: str) -> str:
+        """What stands in a document before that view of this run."""
+        return self.command if view == "run" else self.run.views[view].replace("REC", str(self.recording.relative_to(ROOT)))
+
     def _file(self, kind: str) -> pathlib.Path:
         return self.recording.with_suffix(kind)
 
@@ -396,10 +400,8 @@ def view_text(outcome: Outcome, view: str) -> str:
     if kind == "output":
         text = outcome.output + outcome._file(".err").read_text()
         return "\n".join(line for line in text.splitlines() if re.search(pattern, line))
-    if kind == "run":
-        return f"$ {outcome.command}\n{outcome.said}"
-    command = outcome.run.views[kind]
-    return f"$ {command.replace('REC', str(outcome.recording.relative_to(ROOT)))}\n{outcome.ask(command)}"
+    command = outcome.command_of(kind)
+    return f"$ {command}\n{outcome.said if kind == 'run' else outcome.ask(command)}"
 
 
 def write_document(number: str, outcomes: dict[str, Outcome]) -> None:
