@@ -312,10 +312,11 @@ static void a_leak_that_begins_with_a_jump_is_found(void **state)
                         ys[i] = 3e8 + (i < at ? 0 : jump + rate * (double)(i - at)) + 1e5 * noise();
                     }
                     struct tide_verdict v = judge(input_of(350));
-                    assert_true((v.kind == TIDE_JUMP) == (rate == 0) || v.kind == TIDE_PLATEAU);
+                    bool leak = v.kind == TIDE_LEAK, plateau = v.kind == TIDE_PLATEAU;
+                    assert_true(rate > 0 ? leak || plateau || v.kind == TIDE_UNDECIDED : v.kind == TIDE_JUMP);
                     total += rate > 0;
-                    leaks += rate > 0 && v.kind == TIDE_LEAK;
-                    wrong += v.kind == TIDE_PLATEAU;
+                    leaks += rate > 0 && leak;
+                    wrong += plateau;
                 }
     assert_true(4 * leaks >= 3 * total);
     assert_true(100 * wrong <= total);
@@ -676,7 +677,7 @@ static void what_rises_slowly_after_a_fast_start_has_not_stopped(void **state)
     fill(149, 2.4e8, 0, 1e5);
     for (size_t i = 0; i < 149; i++)
         ys[i] += 3.2e6 * fmin((double)i, 25) + 2.2e5 * fmin(fmax((double)i - 25, 0), 112);
-    assert_int_not_equal(judge(input_of(149)).kind, TIDE_PLATEAU);
+    assert_int_equal(judge(input_of(149)).kind, TIDE_UNDECIDED);
 }
 
 int main(void)
