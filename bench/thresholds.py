@@ -43,7 +43,7 @@ def measure(name, factor, runs, seed):
         sources = [ROOT / "bench/bench_judge.c", *ROOT.glob("tests/corpus/*.c"), *ROOT.glob("src/judge/*.c"),
                    ROOT / "build/release/libcore.a"]
         built = subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-w", f"-I{folder}",
-                                f"-I{ROOT}/src", f"-I{ROOT}/tests/corpus", "-o", program, *sources, "-lm", "-lz"], check=False)
+                                f"-I{ROOT}/src", f"-I{ROOT}/tests/corpus", "-o", program, *sources, "-lm", "-lutf8proc"], check=False)
         if built.returncode:
             return None
         out = subprocess.run([program, str(runs), str(seed)], capture_output=True, text=True, check=False).stdout
@@ -65,7 +65,10 @@ def main():
     names = sys.argv[3:] or [m.group(1) for m in DEFINE.finditer(header()) if m.group(1) not in ("TIDE_MAD_SIGMA",)]
     print("| threshold | value | " + " | ".join(COLUMNS.values()) + " |")
     print("|---|---|" + "---|" * len(COLUMNS))
-    print(row("all | as they are", measure(None, 1, runs, seed)), flush=True)
+    as_they_are = measure(None, 1, runs, seed)
+    if not as_they_are:
+        sys.exit("thresholds: the benchmark does not build")
+    print(row("all | as they are", as_they_are), flush=True)
     jobs = [(name, factor) for name in names for factor in (0.5, 2)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda job: measure(*job, runs, seed), jobs)
