@@ -381,7 +381,7 @@ static bool goes_on_copying(const struct tide_history_process *p)
 
 /*
  * A forked process may copy pages of its parent's, which RSS does not show. Its own pages are judged if they
- * were read often enough on the axis; what a few readings leave undecided says nothing, unless they rise.
+ * were read often enough on the axis. Of few readings, an undecided verdict is dropped, unless they rise.
  */
 static int judge_own_pages(struct tide_assessing *s, const struct tide_history_process *p)
 {

@@ -256,8 +256,8 @@ static int describe_others(struct tide_assessing *s)
     return 0;
 }
 
-/* A gauge that is flat while memory grows tells where not to look. What is held more and more, little as it
- * may be, lies between what was freed, and keeps the pages of that; or it may become a leak. */
+/* A gauge that is flat while memory grows tells where not to look. A holder that holds more at each census
+ * may become a leak; under retention, its blocks lie between freed ones and keep the pages. */
 static void describe_evidence(struct tide_assessing *s)
 {
     const struct tide_judged *worst = &s->a->judged[0];
@@ -265,8 +265,7 @@ static void describe_evidence(struct tide_assessing *s)
     const char *holder = kept || open ? tide_holder_of_more(s->h, worst->process) : NULL;
     if (holder)
         snprintf(s->a->evidence, sizeof s->a->evidence, "%s: it holds more at each census%s",
-                 TIDE_SHOWN(holder, 160),
-                 kept ? ", and small blocks that stay keep the pages between them" : "");
+                 TIDE_SHOWN(holder, 160), kept ? ", and its blocks keep pages from being given back" : "");
     if (holder || (worst->verdict.kind != TIDE_LEAK && worst->crest.epochs == 0))
         return;
     for (size_t i = 1; i < s->a->count; i++) {

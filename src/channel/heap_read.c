@@ -349,7 +349,7 @@ static void bound(_Atomic int64_t *value)
         *value = *value < 0 ? 0 : TIDE_LARGEST;
 }
 
-/* Makes a site that is not valid one that is not ready. */
+/* Marks a site that is not valid as not ready, and bounds its values. */
 static void check_site(const struct tide_heap_table *table, struct tide_heap_site *site)
 {
     if (site->kind < TIDE_SITE_MALLOC || site->kind >= TIDE_SITE_KINDS || site->depth > TIDE_HEAP_DEPTH ||

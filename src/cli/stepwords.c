@@ -93,8 +93,8 @@ enum name { INSIDE, BEFORE, FIRST, FIRST_OF_LINE };
 #define METRIC                                                                                               \
     "(?<![a-z])(?:loss|lr|acc|accuracy|ppl|perplexity|reward|return|grad|mse|rmse|error|it/s|tok/s)(?![a-z])"
 
-/* How counts are printed. Of the last ones, the first that a line matches counts. Upper and lower case are
- * the same. Groups: the word in parentheses, the number, its total. */
+/* How counts are printed, in upper or lower case. A line is looked at for the ways from BY_GLOBAL on, in this
+ * order, until one is found. Groups: the word in parentheses, the number, its total. */
 static const struct way {
     enum pattern pattern;
     enum name name;

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* True if a fall leaves what the floor was for most of the time before. A sawtooth only undoes its rise; but
- * a program is small as it starts, and that does not count. */
+/* True if the floor falls to where it hardly was before. A sawtooth falls back to where it often was. A
+ * program is small as it starts, so the floor may have been that low for a part of the time. */
 static bool leaves_all_before(const struct tide_judging *j, const struct tide_drop *fall)
 {
     double top = j->y[fall->top], bottom = j->y[fall->bottom], low = 0;

@@ -209,7 +209,7 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }
 
-/* Says a jump whatever else the floor does. */
+/* Names the jump of a line with a jump, whatever the verdict is. */
 static void say_jump_beside(struct tide_judging *j)
 {
     if (j->best.model == TIDE_MODEL_JUMP_LINE && is_jump(j, height_of_jump(&j->best)))

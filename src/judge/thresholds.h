@@ -111,11 +111,11 @@
 /* A floor that falls by this share of the level is said as falling, not as a level. */
 #define TIDE_LEVEL_FALL 0.1
 
-/* Only what follows the last drop of the floor is judged. A drop falls at once by at least this share of what
- * was held, and by this many times as much as the floor falls where it does not drop. The floor was less than
- * TIDE_DROP_BELOW of the drop above its end for at most TIDE_DROP_UNUSUAL of the time before. What rises
- * after it may be a sawtooth, unless the floor rose in the windows before it at no more than TIDE_DROP_LEVEL
- * of the rate, or it has risen by TIDE_DROP_PAST of the drop. */
+/* Only what follows the last drop of the floor is judged. A drop falls at once by at least TIDE_DROP_SHARE of
+ * what was held, and by TIDE_DROP_ALONE times as much as any fall that is no drop. Before it, the floor was
+ * for at most TIDE_DROP_UNUSUAL of the time lower than the drop's end plus TIDE_DROP_BELOW of the drop. What
+ * rises after it may be a sawtooth, unless the floor rose in the windows before it at no more than
+ * TIDE_DROP_LEVEL of the rate, or it has risen by TIDE_DROP_PAST of the drop. */
 #define TIDE_DROP_SHARE   0.05
 #define TIDE_DROP_ALONE   3.0
 #define TIDE_DROP_BELOW   0.5
