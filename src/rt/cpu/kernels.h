@@ -1,10 +1,10 @@
 /*
  * kernels.h - how processors compute each operator of op.h.
  *
- * Each operator NAME has its kernels, tide_cpu_NAME (cpu_NAME.c). forward() and backward() do what op.h
- * says, on the threads of threads.h, and give the same bits for the same number of threads. They use
- * `scratch` (as many bytes as scratch() returns, 64-byte aligned, contents arbitrary) and nothing else: no
- * allocation, no state.
+ * Each operator NAME has its kernels, tide_cpu_NAME, in cpu_NAME.c; operators of one sort share a file.
+ * forward() and backward() do what op.h says, on the threads of threads.h, and give the same bits for any
+ * number of threads. They use `scratch` (as many bytes as scratch() returns, 64-byte aligned, contents
+ * arbitrary) and nothing else: no allocation, no state.
  */
 #ifndef TIDE_KERNELS_H
 #define TIDE_KERNELS_H
@@ -12,8 +12,8 @@
 #include "rt/cpu/matmul.h"
 #include "rt/op.h"
 
-/* What scratch is for. quarters: how much of what a loss can spare in its backward pass it saves, by doing
- * that part of its work twice; scratch_bytes of the call tells it what it got. */
+/* What scratch is for. quarters: so many quarters of what a loss keeps for its backward pass are computed
+ * twice instead of kept; the call's scratch_bytes tells the loss. */
 struct tide_need {
     const struct tide_matmuls *matmuls;
     const struct tide_graph *graph;
