@@ -34,7 +34,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
 {
     struct tide_track_config *config = (void *)call->values;
     if (call->count != 1) {
-        tide_err_set(err, "attach: expected one process ID, got %d arguments", call->count);
+        tide_err_set(err, "attach: expected one process ID, got %d", call->count);
         return tide_err_hint(err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
     }
     if (tide_track_read_pid(call->operands[0], &config->pid, err))

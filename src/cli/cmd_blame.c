@@ -44,7 +44,7 @@ static int read_options(const struct values *v, char **operands, int count, stru
     if (count != expected) {
         tide_err_set(err,
                      v->between ? "blame: --between needs a file and two steps"
-                                : "blame: expected one recording, got %d arguments",
+                                : "blame: expected one recording, got %d",
                      count);
         return tide_err_hint(err, v->between ? "tidemark blame --between RUN.tide 100 200"
                                              : "tidemark blame RUN.tide");

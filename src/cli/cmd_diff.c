@@ -41,7 +41,7 @@ static int read_operands(const struct values *v, char **operands, int count, str
         if (v->between)
             tide_err_set(err, "diff: --between needs a file and two moments");
         else
-            tide_err_set(err, "diff: expected two recordings, got %d arguments", count);
+            tide_err_set(err, "diff: expected two recordings, got %d", count);
         return tide_err_hint(err, v->between ? "tidemark diff --between RUN.tide 100 200"
                                              : "tidemark diff BEFORE.tide AFTER.tide");
     }

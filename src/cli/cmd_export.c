@@ -43,7 +43,7 @@ static int read_options(const struct values *v, int count, const struct tide_exp
         return tide_err_hint(err, "tidemark export --format pprof -o heap.pb.gz RUN.tide");
     }
     if (count != 1) {
-        tide_err_set(err, "export: expected one recording, got %d arguments", count);
+        tide_err_set(err, "export: expected one recording, got %d", count);
         return tide_err_hint(err, "tidemark export --format %s RUN.tide", v->format);
     }
     const struct tide_export_format *format = tide_export_find(v->format);

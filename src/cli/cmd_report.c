@@ -123,7 +123,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit makes a write fail, which is reported */
     if (call->count == 1)
         return make_report((const void *)call->values, call->operands[0], err);
-    tide_err_set(err, "report: expected one recording, got %d arguments", call->count);
+    tide_err_set(err, "report: expected one recording, got %d", call->count);
     return tide_err_hint(err, "tidemark report RUN.tide");
 }
 

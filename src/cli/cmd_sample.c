@@ -300,7 +300,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *v = (const void *)call->values;
     if (call->count != 1) {
-        tide_err_set(err, "sample: expected one directory with a model, got %d arguments", call->count);
+        tide_err_set(err, "sample: expected one directory with a model, got %d", call->count);
         return tide_err_hint(err, "tidemark sample DIR --prompt TEXT");
     }
     if (v->threads)

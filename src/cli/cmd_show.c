@@ -179,10 +179,9 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     const struct values *values = (const void *)call->values;
 
     if (call->count != 1) {
-        tide_err_set(err,
-                     call->count == 0 ? "show: no recording was given"
-                                      : "show: expected one recording, got %d arguments",
-                     call->count);
+        tide_err_set(
+            err, call->count == 0 ? "show: no recording was given" : "show: expected one recording, got %d",
+            call->count);
         return tide_err_hint(err, "tidemark show RUN.tide");
     }
     if (values->json && values->csv) {

@@ -460,7 +460,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         return watch_tree(&screen, values, call->operands, 0, err);
     if (count != 1) {
         tide_err_set(err,
-                     count ? "watch: expected one file or process ID, got %d arguments"
+                     count ? "watch: expected one file or process ID, got %d"
                            : "watch: there is nothing to watch%.0d",
                      count);
         return tide_err_hint(err,

@@ -489,8 +489,8 @@ def test_a_disk_that_is_full_leaves_the_old_page_and_a_sentence(tidemark, binary
 
 
 @pytest.mark.parametrize("words, said", [
-    ([], "expected one recording, got 0 arguments"),
-    (["a.tide", "b.tide"], "expected one recording, got 2 arguments"),
+    ([], "expected one recording, got 0"),
+    (["a.tide", "b.tide"], "expected one recording, got 2"),
     (["nowhere.tide"], "no such file"),
     (["-o", ".", "run.tide"], "'.' is a directory"),
     (["-o", "no/such/place.html", "run.tide"], "cannot write 'no/such/place.html': No such file or directory"),

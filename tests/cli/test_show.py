@@ -283,7 +283,7 @@ def test_phases_nest_overlap_and_stay_open(tidemark, tmp_path):
 
 @pytest.mark.parametrize("arguments, sentence, hint", [
     ([], "show: no recording was given", "tidemark show RUN.tide"),
-    (["a.tide", "b.tide"], "show: expected one recording, got 2 arguments", "tidemark show RUN.tide"),
+    (["a.tide", "b.tide"], "show: expected one recording, got 2", "tidemark show RUN.tide"),
     (["none.tide"], "cannot open 'none.tide': no such file", "record one with 'tidemark run -o FILE.tide -- PROG'"),
     (["--json", "--csv", "x"], "show: --json and --csv cannot be used together", "--csv prints one table, --json the whole"),
 ])

@@ -202,7 +202,7 @@ def test_an_empty_recording_is_no_crash(dump, tmp_path):
     [
         ([], "there is nothing to watch"),
         (["--"], "there is nothing to watch"),
-        (["a", "b"], "expected one file or process ID, got 2 arguments"),
+        (["a", "b"], "expected one file or process ID, got 2"),
         (["no-such.tide"], "no-such.tide"),
         (["."], "'.'"),
         (["999999999"], "there is no process 999999999"),
