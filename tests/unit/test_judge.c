@@ -274,7 +274,8 @@ static void warm_up_is_left_out(void **state)
     assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
 }
 
-/* No look for that many steps around the last stair, on a busy machine: where it is, is less sure. */
+/* On a busy machine there may be no look for that many steps after the last stair, so its place is less sure.
+ */
 static void looks_that_come_late_widen_the_interval_of_a_staircase(void **state)
 {
     static const double epochs[] = {50, 100, 150, 200, 250, 300, 350};

@@ -327,7 +327,7 @@ static void a_worker_that_goes_on_copying_is_not_flat(void **state)
                 read_shared(&m, worker, 200 * MIB + copied / 2, copied);
         }
         struct tide_assessment *a = finish(&m, text, sizeof text);
-        /* One that has stopped copying long ago is. */
+        /* It is flat if it stopped copying long ago. */
         assert_int_equal(a->judged[0].verdict.kind, until < 300 ? TIDE_FLAT : TIDE_UNDECIDED);
         tide_assessment_free(a);
     }
