@@ -204,8 +204,8 @@
 #define TIDE_JUMP_BEFORE 4
 #define TIDE_JUMP_HABIT  0.2
 /* A jump of less than this share of the level is not reported. A rise beside it that is not surely a leak
- * does not make it undecided if the rise is at most this share of the jump; nor is such a rise after it a leak
- * as long as its rate is known worse than to TIDE_JUMP_VAGUE of it. */
+ * does not make it undecided if the rise is at most this share of the jump; nor is such a rise after it a
+ * leak as long as its rate is known worse than to TIDE_JUMP_VAGUE of it. */
 #define TIDE_JUMP_SHARE  0.01
 #define TIDE_JUMP_BESIDE 0.05
 #define TIDE_JUMP_VAGUE  0.2
