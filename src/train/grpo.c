@@ -49,12 +49,13 @@ static size_t longest_text(const struct tide_grpo *g)
     return longest;
 }
 
-/* Computes the size of each part. Called again for other sizes if nothing fits. */
-static void size_memory(struct tide_grpo *g)
+/* Computes the passes of a step and the size of each part. Called again for other sizes if nothing fits. */
+static void size_step(struct tide_grpo *g)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
     g->sequences = s->prompts * s->group;
+    g->task.passes = (g->sequences + g->task.batch - 1) / g->task.batch;
     g->longest = g->longest ? g->longest : longest_text(g);
     size_t texts, all = place(g, NULL, &texts);
     size_t rollout = tide_rollout_bytes(g->task.batch, g->sequences, s->new_tokens);
@@ -72,24 +73,21 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_gpt_config *config = &g->language.config;
-    size_memory(g);
+    size_step(g);
     if (tide_gpt_build_policy(graph, config, task->batch, task->sequence, &g->rule, &g->policy, err))
         return -1;
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
 }
 
-/* Reduces the sequences per pass, about equally many in each. */
+/* Reduces the sequences per pass, about equally many in each; to one if nothing fits. */
 static bool fit(struct tide_task *task, const struct tide_trainer *trainer)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
-    int64_t asked = task->batch;
-    int64_t fits = g->chose_micro_batch ? tide_trainer_most_that_fits(trainer, &task->batch) : 0;
-    if (!fits) {
-        task->batch = asked;
+    if (!g->chose_micro_batch)
         return false;
-    }
-    task->passes = (g->sequences + fits - 1) / fits;
-    task->batch = (g->sequences + task->passes - 1) / task->passes;
+    int64_t fits = tide_trainer_most_that_fits(trainer, &task->batch);
+    int64_t passes = fits ? (g->sequences + fits - 1) / fits : g->sequences;
+    task->batch = (g->sequences + passes - 1) / passes;
     g->options.settings.micro_batch = task->batch;
     return true;
 }

@@ -219,7 +219,6 @@ static void settle_sizes(struct tide_grpo *g)
     if (s->micro_batch > g->sequences)
         s->micro_batch = g->sequences;
     task->batch = s->micro_batch;
-    task->passes = (g->sequences + s->micro_batch - 1) / s->micro_batch;
     task->blocks = g->language.config.blocks;
     task->vocabulary = g->language.config.vocabulary;
     task->model = g->options.language.preset ? g->options.language.preset : "model";

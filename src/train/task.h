@@ -50,8 +50,8 @@ struct tide_task_kind {
                   struct tide_err *err);
     /* Appends the programs, one of which trains. */
     int (*build)(struct tide_task *task, struct tide_graph *graph, struct tide_err *err);
-    /* Called if the smallest plan exceeds the budget: reduces what the user did not ask for. False: nothing
-     * helps. NULL: there is nothing to reduce. */
+    /* Called if the smallest plan exceeds the budget: reduces what the user did not ask for, as far as is
+     * needed. False, or NULL: there is nothing to reduce. */
     bool (*fit)(struct tide_task *task, const struct tide_trainer *trainer);
     /* Nothing fits the budget: hints at what would. tide_trainer_most_that_fits() tries sizes. */
     int (*suggest)(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err);
@@ -82,7 +82,8 @@ struct tide_task {
     struct tide_task_number *numbers;
     int number_count;
     bool starts_anew; /* what is resumed is a model to begin with, not a run to continue */
-    /* Of a training pass: sequences and their length; passes per step. Set by settle. */
+    /* Of a training pass: sequences and their length; passes per step. Set by settle, and changed when other
+     * sizes are tried. */
     int64_t batch, sequence, passes;
     /* Of the model, also set by settle. */
     int64_t blocks, vocabulary;

@@ -173,10 +173,11 @@ static bool would_fit(const struct tide_trainer *t)
 {
     struct tide_graph *graph = NULL;
     struct tide_plan plan;
+    struct tide_choices choices = t->least.choices;
     if (make_graph(t, &graph, NULL))
         return false;
-    bool fits =
-        !tide_plan_make(graph, t->device, &t->least.choices, &plan, NULL) && plan.total <= room_for_arena(t);
+    choices.fused = choices.fused && t->task->passes == 1;
+    bool fits = !tide_plan_make(graph, t->device, &choices, &plan, NULL) && plan.total <= room_for_arena(t);
     tide_graph_free(graph);
     return fits;
 }
@@ -194,13 +195,13 @@ int64_t tide_trainer_most_that_fits(const struct tide_trainer *t, int64_t *size)
     return fits;
 }
 
-static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
+/* least: the bytes of the smallest plan, of all sizes that were tried. */
+static int refuse_budget(const struct tide_trainer *t, size_t least, struct tide_err *err)
 {
-    char budget[TIDE_UNITS_TEXT], least[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
-    size_t total = t->least.total + tide_task_beside(t->task);
+    char budget[TIDE_UNITS_TEXT], possible[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
     tide_err_set(err, "nothing exact fits into %s: the least possible is %s (%zu bytes)",
                  tide_typed_size_text((double)t->options.budget_bytes, budget),
-                 tide_memory_text((double)total, least), total);
+                 tide_memory_text((double)least, possible), least);
     if (t->task->kind->suggest(t->task, t, err))
         return -1;
     return tide_err_hint(
@@ -222,27 +223,31 @@ static void settle_threads(struct tide_trainer *t)
     o->threads = tide_threads();
 }
 
-static int choose_plan(struct tide_trainer *t, struct tide_err *err)
+/* 1: nothing fits the budget. *least is reduced to what would be needed. */
+static int choose_plan(struct tide_trainer *t, size_t *least, struct tide_err *err)
 {
-    return tide_plan_choose(t->graph, t->device, room_for_arena(t), t->task->passes,
-                            t->options.settings.clip > 0, &t->plan, &t->least, err);
+    if (!tide_plan_choose(t->graph, t->device, room_for_arena(t), t->task->passes,
+                          t->options.settings.clip > 0, &t->plan, &t->least, err))
+        return 0;
+    size_t needed = t->least.total + tide_task_beside(t->task);
+    *least = needed < *least ? needed : *least;
+    return t->least.total > room_for_arena(t) ? 1 : -1;
 }
 
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_task_kind *kind = t->task->kind;
+    size_t least = SIZE_MAX;
     if (tide_cpu_device_new(t->options.reference, &t->device, err) || make_graph(t, &t->graph, err))
         return -1;
     settle_threads(t);
-    if (!choose_plan(t, err))
-        return 0;
-    if (t->least.total <= room_for_arena(t))
-        return -1;
-    if (!kind->fit || !kind->fit(t->task, t))
-        return refuse_budget(t, err);
-    tide_graph_free(t->graph);
-    t->graph = NULL;
-    return make_graph(t, &t->graph, err) ? -1 : choose_plan(t, err);
+    int status = choose_plan(t, &least, err);
+    if (status > 0 && kind->fit && kind->fit(t->task, t)) {
+        tide_graph_free(t->graph);
+        t->graph = NULL;
+        status = make_graph(t, &t->graph, err) ? -1 : choose_plan(t, &least, err);
+    }
+    return status > 0 ? refuse_budget(t, least, err) : status;
 }
 
 int tide_trainer_new(struct tide_task *task, const struct tide_train_options *options,

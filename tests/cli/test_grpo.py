@@ -219,6 +219,17 @@ def test_a_budget_that_does_not_fit_says_what_would(grpo, asked, tmp_path):
     assert grpo(*asked, "--budget", "100M", "--dry-run").code == 0
 
 
+def test_the_least_that_a_refusal_names_fits_and_one_byte_less_does_not(tidemark, grpo, asked):
+    """A pass of fewer sequences needs less; in several passes gradients are kept, which can need more."""
+    for call in (lambda *more: grpo(*asked, "--group", 16, "--new-tokens", 32, *more),
+                 lambda *more: tidemark("train", "grpo", "--preset", "small", *SMALL, "--group", 6, "--beta", "0.1", *more)):
+        least = re.search(r"\((\d+) bytes\)", call("--budget", "1100K", "--dry-run").err).group(1)
+        fits = call("--budget", least, "--dry-run")
+        assert fits.code == 0, fits.err
+        refused = call("--budget", int(least) - 1, "--dry-run")
+        assert refused.code == 2 and f"({least} bytes)" in refused.err, refused.err
+
+
 def test_the_layout_counts_what_a_step_holds_beside_the_arena(grpo, asked, tidemark, model):
     """Tokens of all sequences twice, their log-probabilities, and the texts of a group; in the plan, and in the budget."""
     many = (*asked, "--group", 64, "--prompts-per-step", 1000, "--new-tokens", 8, "--micro-batch", 2)
