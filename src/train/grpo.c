@@ -4,6 +4,7 @@
 #include "train/grpo_private.h"
 #include "train/trainer.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,10 +167,12 @@ static int keep_reference(struct tide_grpo *g, const struct tide_trainer *traine
         return tide_checkpoint_keep(g->options.out, REFERENCE, tide_trainer_graph(trainer),
                                     tide_trainer_machine(trainer), path, sizeof g->options.settings.reference,
                                     &g->reference_fd, err);
-    if (snprintf(place, sizeof place, "%s/model.safetensors", g->language.from) >= (int)sizeof place)
+    /* The model may be in several files, and the run may be resumed in another directory. */
+    if (!realpath(g->language.from, place))
+        return tide_err_set(err, "cannot find the model: %s", strerror(errno));
+    if (snprintf(path, sizeof g->options.settings.reference, "%s/model.safetensors", place) >=
+        (int)sizeof g->options.settings.reference)
         return tide_err_set(err, "the path of the model is too long");
-    if (!realpath(place, path) && snprintf(path, sizeof g->options.settings.reference, "%s", place) < 0)
-        return -1;
     return 0;
 }
 

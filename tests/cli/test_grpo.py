@@ -134,6 +134,20 @@ def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
     assert lines(tidemark(*run, "--steps", 1))[-1]["step"] == 1  # a file without a name
 
 
+def test_the_first_weights_in_several_files_are_found_from_elsewhere(tidemark, grpo, asked, model, tmp_path):
+    one = tmp_path / "model"
+    shutil.copytree(next(model.glob("step-*")), one, ignore=shutil.ignore_patterns("state.json", "optimizer.safetensors"))
+    weights = (one / "model.safetensors").rename(one / "model-00001-of-00001.safetensors")
+    with open(weights, "rb") as file:
+        names = json.loads(file.read(int.from_bytes(file.read(8), "little"))).keys() - {"__metadata__"}
+    (one / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: weights.name for name in names}}))
+    begun = tidemark("train", "grpo", "--model", "model", *SMALL, *asked, "--beta", 0.1, "--new-tokens", 6, "--steps", 1, "--out", "run")
+    assert begun.code == 0, begun.err
+    (tmp_path / "elsewhere").mkdir()
+    again = grpo(*asked, "--resume", tmp_path / "run", "--steps", 2, cwd=tmp_path / "elsewhere")
+    assert again.code == 0, again.err
+
+
 def test_the_reference_moves_with_the_run(tidemark, tmp_path):
     run = ("train", "grpo", *SMALL, "--new-tokens", 1, "--beta", "0.1", "--steps")
     (tmp_path / "elsewhere").mkdir()
