@@ -48,7 +48,7 @@ struct tide_checkpoint_dir {
  * its path, and if not, makes and locks a new one. -1: another process holds it, or it cannot be made. */
 int tide_checkpoint_enter(struct tide_checkpoint_dir *dir, struct tide_err *err);
 
-/* Unlocks it. Removes the directories that were made here, if they are empty. */
+/* Unlocks it. If nothing was saved, removes the directories that were made here, and what was kept. */
 void tide_checkpoint_leave(struct tide_checkpoint_dir *dir);
 
 /* Enters, removes what a kill left, and checks that files can be written there, so that a run does not fail
@@ -62,11 +62,12 @@ int tide_checkpoint_save(struct tide_checkpoint_dir *dir, const struct tide_grap
                          struct tide_machine *machine, const struct tide_checkpoint_state *state,
                          tide_checkpoint_writer *write, void *context, struct tide_err *err);
 
-/* Writes the weights alone to a file that nothing removes: dir/name or, if dir is NULL, an unnamed file that
- * exists until *ret_fd is closed (else -1). ret_path: the path to open it. Replaces an existing file. */
-int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_graph *graph,
-                         struct tide_machine *machine, char *ret_path, size_t size, int *ret_fd,
-                         struct tide_err *err);
+/* Writes the weights alone to a file that stays beside the checkpoints: dir/TIDE_CHECKPOINT_KEPT or, if dir
+ * is NULL, an unnamed file that exists until *ret_fd is closed (else -1). ret_path: the path to open it.
+ * Replaces an existing file. */
+#define TIDE_CHECKPOINT_KEPT "reference.safetensors"
+int tide_checkpoint_keep(const char *dir, const struct tide_graph *graph, struct tide_machine *machine,
+                         char *ret_path, size_t size, int *ret_fd, struct tide_err *err);
 
 /* Finds the newest complete checkpoint in dir, or dir itself if it is a checkpoint or a Hugging Face model.
  * Complete: every file has the length and the checksum that state.json gives. Returns 0 if found; if newer

@@ -158,6 +158,8 @@ int tide_checkpoint_enter(struct tide_checkpoint_dir *dir, struct tide_err *err)
 void tide_checkpoint_leave(struct tide_checkpoint_dir *dir)
 {
     char path[PATH_MAX];
+    if (dir->made && tide_checkpoint_among(dir->fd, 0, INT64_MAX, true, false, NULL) < 0)
+        unlinkat(dir->fd, TIDE_CHECKPOINT_KEPT, 0);
     for (size_t len = dir->made ? strlen(dir->path) : 0; dir->made && len >= dir->made; len--)
         if (!dir->path[len] || dir->path[len] == '/') {
             memcpy(path, dir->path, len);
@@ -321,21 +323,18 @@ static int write_weights(struct saving *s, const char *name, struct tide_err *er
     return tide_durable_close(&file) ? cannot(s->dir, name, errno, err) : 0;
 }
 
-int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_graph *graph,
-                         struct tide_machine *machine, char *ret_path, size_t size, int *ret_fd,
-                         struct tide_err *err)
+int tide_checkpoint_keep(const char *dir, const struct tide_graph *graph, struct tide_machine *machine,
+                         char *ret_path, size_t size, int *ret_fd, struct tide_err *err)
 {
-    char own[64];
+    char name[64] = TIDE_CHECKPOINT_KEPT;
     const char *place = dir ? dir : getenv("TMPDIR");
     struct saving s = {.dir = place && *place ? place : "/var/tmp", .graph = graph, .machine = machine};
     *ret_fd = -1;
     s.folder = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.folder < 0)
         return cannot(s.dir, "the directory", errno, err);
-    if (!dir) {
-        snprintf(own, sizeof own, ".tidemark-%ld-%s", (long)getpid(), name);
-        name = own;
-    }
+    if (!dir)
+        snprintf(name, sizeof name, ".tidemark-%ld-" TIDE_CHECKPOINT_KEPT, (long)getpid());
     int status = write_weights(&s, name, err);
     if (!dir && !status) {
         *ret_fd = openat(s.folder, name, O_RDONLY | O_CLOEXEC);

@@ -12,8 +12,6 @@
 
 enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
 
-static const char REFERENCE[] = "reference.safetensors";
-
 /* ---- memory besides the arena */
 
 /* Places what a step needs in `room`; NULL: only returns its size. *ret_texts: where what rewards need
@@ -144,9 +142,9 @@ static void find_beside(char path[static TIDE_SETTING_PATH_BYTES], const char *r
 {
     char place[TIDE_LANGUAGE_PATH + 32], found[TIDE_SETTING_PATH_BYTES];
     const char *name = strrchr(path, '/');
-    if (!resumed || !name || strcmp(name + 1, REFERENCE) != 0)
+    if (!resumed || !name || strcmp(name + 1, TIDE_CHECKPOINT_KEPT) != 0)
         return;
-    snprintf(place, sizeof place, "%s/../%s", resumed, REFERENCE);
+    snprintf(place, sizeof place, "%s/../" TIDE_CHECKPOINT_KEPT, resumed);
     if (realpath(place, found))
         strcpy(path, found);
 }
@@ -164,7 +162,7 @@ static int keep_reference(struct tide_grpo *g, const struct tide_trainer *traine
     if (tide_trainer_done(trainer) > 0)
         return refuse_later_reference(resumed, err);
     if (!g->language.from[0])
-        return tide_checkpoint_keep(g->options.out, REFERENCE, tide_trainer_graph(trainer),
+        return tide_checkpoint_keep(g->options.out, tide_trainer_graph(trainer),
                                     tide_trainer_machine(trainer), path, sizeof g->options.settings.reference,
                                     &g->reference_fd, err);
     /* The model may be in several files, and the run may be resumed in another directory. */

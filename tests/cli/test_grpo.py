@@ -148,6 +148,12 @@ def test_the_first_weights_in_several_files_are_found_from_elsewhere(tidemark, g
     assert again.code == 0, again.err
 
 
+def test_a_run_that_saved_nothing_leaves_no_first_weights(tidemark, tmp_path):
+    result = tidemark("train", "grpo", "--preset", "tiny", *SMALL, "--beta", "0.1", "--lr", "1e38", "--clip", 0, "--steps", 3, "--out", "new/run")
+    assert result.code == 2 and "step 2" in result.err, result.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_reference_moves_with_the_run(tidemark, tmp_path):
     run = ("train", "grpo", *SMALL, "--new-tokens", 1, "--beta", "0.1", "--steps")
     (tmp_path / "elsewhere").mkdir()
