@@ -10,7 +10,6 @@
 #include "base/option.h"
 #include "rt/cpu/cpu_device.h"
 #include "rt/cpu/kernels.h"
-#include "rt/cpu/peak.h"
 #include "rt/cpu/threads.h"
 #include "train/boardnet.h"
 
@@ -53,7 +52,7 @@ static int64_t end_of(const struct values *v)
 
 static void print_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype)
 {
-    printf("peak_gflops %.1f\n", tide_peak(matmuls, dtype) / 1e9);
+    printf("peak_gflops %.1f\n", tide_matmuls_peak(matmuls, dtype) / 1e9);
 }
 
 /* ---- the net as it plays */

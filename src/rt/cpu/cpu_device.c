@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "rt/cpu/arena_pages.h"
 #include "rt/cpu/kernels.h"
-#include "rt/cpu/peak.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/update.h"
 
@@ -445,7 +444,7 @@ static const char *products(const struct tide_device *device, enum tide_dtype fr
 
 static double peak(struct tide_device *device, enum tide_dtype dtype)
 {
-    return tide_peak(&((struct cpu *)device)->matmuls, dtype);
+    return tide_matmuls_peak(&((struct cpu *)device)->matmuls, dtype);
 }
 
 static size_t scratch(const struct tide_device *device, const struct tide_graph *graph,

@@ -58,4 +58,9 @@ void tide_matmul_operands(const struct tide_matmuls *matmuls, const struct tide_
 void tide_matmul(const struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
                  const void *b, const float *bias, void *c, void *scratch);
 
+/* Floating-point operations per second of one large product with these threads: the best of a few tries,
+ * which together take tens of milliseconds and 10 MiB (a smaller product if it is slow). NAN if unknown. Not
+ * for reference products: they are no ceiling. */
+double tide_matmuls_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
+
 #endif
