@@ -29,62 +29,80 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 2.0 * TIDE_WINDOW * (double)d.rows * (double)d.in * (double)d.out;
 }
 
-/* ---- reference */
+/* ---- reference; depthwise, channel j of y is made of channel j of x alone */
+
+struct plain {
+    struct tide_conv d;
+    bool is_deep;
+    int64_t fan; /* rows of the weight for each place */
+};
+
+static struct plain plain_of(const struct tide_call *call)
+{
+    struct plain p = {tide_conv_of(call->graph, call->node), call->node->op == &tide_op_of_conv, 1};
+    p.fan = p.is_deep ? p.d.in : 1;
+    return p;
+}
+
+/* Returns the number of x that row k of a place multiplies for column j of y. */
+static double x_at(const struct tide_call *call, const struct plain *p, int64_t cell, int64_t k, int64_t j)
+{
+    return tide_in(call, X, cell * p->d.in + (p->is_deep ? k : j));
+}
 
 static void reference_forward(const struct tide_call *call)
 {
-    struct tide_conv d = tide_conv_of(call->graph, call->node);
-    for (int64_t i = 0; i < d.rows; i++)
-        for (int64_t j = 0; j < d.out; j++) {
-            double sum = d.has_bias ? tide_in(call, BIAS, j) : 0;
+    struct plain p = plain_of(call);
+    for (int64_t i = 0; i < p.d.rows; i++)
+        for (int64_t j = 0; j < p.d.out; j++) {
+            double sum = p.d.has_bias ? tide_in(call, BIAS, j) : 0;
             for (int place = 0; place < TIDE_WINDOW; place++) {
-                int64_t near = tide_board_neighbour(&d.board, i, place);
-                for (int64_t k = 0; near >= 0 && k < d.in; k++)
-                    sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place * d.in + k, j);
+                int64_t near = tide_board_neighbour(&p.d.board, i, place);
+                for (int64_t k = 0; near >= 0 && k < p.fan; k++)
+                    sum += x_at(call, &p, near, k, j) * tide_in_row(call, WEIGHT, place * p.fan + k, j);
             }
-            tide_end_out(call, i * d.out + j, sum);
+            tide_end_out(call, i * p.d.out + j, sum);
         }
 }
 
 /* Sums over all windows that contain the row. */
-static double x_gradient(const struct tide_call *call, const struct tide_conv *d, int64_t row, int64_t column)
+static double x_gradient(const struct tide_call *call, const struct plain *p, int64_t row, int64_t column)
 {
+    int64_t first = p->is_deep ? 0 : column, end = p->is_deep ? p->d.out : column + 1;
     double sum = 0;
     for (int place = 0; place < TIDE_WINDOW; place++) {
-        int64_t whose = tide_board_neighbour(&d->board, row, TIDE_WINDOW - 1 - place);
-        for (int64_t j = 0; whose >= 0 && j < d->out; j++)
-            sum += tide_out_grad(call, 0, whose * d->out + j) *
-                   tide_in_row(call, WEIGHT, place * d->in + column, j);
+        int64_t whose = tide_board_neighbour(&p->d.board, row, TIDE_WINDOW - 1 - place);
+        for (int64_t j = first; whose >= 0 && j < end; j++)
+            sum += tide_out_grad(call, 0, whose * p->d.out + j) *
+                   tide_in_row(call, WEIGHT, place * p->fan + (p->is_deep ? column : 0), j);
     }
     return sum;
 }
 
-static double weight_gradient(const struct tide_call *call, const struct tide_conv *d, int place, int64_t k,
-                              int64_t j)
+static double weight_gradient(const struct tide_call *call, const struct plain *p, int64_t row, int64_t j)
 {
     double sum = 0;
-    for (int64_t i = 0; i < d->rows; i++) {
-        int64_t near = tide_board_neighbour(&d->board, i, place);
+    for (int64_t i = 0; i < p->d.rows; i++) {
+        int64_t near = tide_board_neighbour(&p->d.board, i, (int)(row / p->fan));
         if (near >= 0)
-            sum += tide_in(call, X, near * d->in + k) * tide_out_grad(call, 0, i * d->out + j);
+            sum += x_at(call, p, near, row % p->fan, j) * tide_out_grad(call, 0, i * p->d.out + j);
     }
     return sum;
 }
 
 static void reference_backward(const struct tide_call *call)
 {
-    struct tide_conv d = tide_conv_of(call->graph, call->node);
-    for (int64_t i = 0; call->in_grad[X] && i < d.rows; i++)
-        for (int64_t k = 0; k < d.in; k++)
-            tide_give_grad(call, X, i * d.in + k, x_gradient(call, &d, i, k));
-    for (int64_t j = 0; j < d.out; j++) {
+    struct plain p = plain_of(call);
+    for (int64_t i = 0; call->in_grad[X] && i < p.d.rows; i++)
+        for (int64_t k = 0; k < p.d.in; k++)
+            tide_give_grad(call, X, i * p.d.in + k, x_gradient(call, &p, i, k));
+    for (int64_t j = 0; j < p.d.out; j++) {
         double bias = 0;
-        for (int64_t i = 0; i < d.rows; i++)
-            bias += tide_out_grad(call, 0, i * d.out + j);
+        for (int64_t i = 0; i < p.d.rows; i++)
+            bias += tide_out_grad(call, 0, i * p.d.out + j);
         tide_give_grad(call, BIAS, j, bias);
-        for (int64_t k = 0; call->in_grad[WEIGHT] && k < TIDE_WINDOW * d.in; k++)
-            tide_give_grad(call, WEIGHT, k * d.out + j,
-                           weight_gradient(call, &d, (int)(k / d.in), k % d.in, j));
+        for (int64_t row = 0; call->in_grad[WEIGHT] && row < TIDE_WINDOW * p.fan; row++)
+            tide_give_grad(call, WEIGHT, row * p.d.out + j, weight_gradient(call, &p, row, j));
     }
 }
 
@@ -98,54 +116,13 @@ const struct tide_op tide_op_of_conv = {
     .reference_backward = reference_backward,
 };
 
-/* ---- each channel by itself */
-
-static void depthwise_forward(const struct tide_call *call)
-{
-    struct tide_conv d = tide_conv_of(call->graph, call->node);
-    for (int64_t i = 0; i < d.rows; i++)
-        for (int64_t k = 0; k < d.in; k++) {
-            double sum = d.has_bias ? tide_in(call, BIAS, k) : 0;
-            for (int place = 0; place < TIDE_WINDOW; place++) {
-                int64_t near = tide_board_neighbour(&d.board, i, place);
-                if (near >= 0)
-                    sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place, k);
-            }
-            tide_set_out(call, 0, i * d.in + k, sum);
-        }
-}
-
-static void depthwise_backward(const struct tide_call *call)
-{
-    struct tide_conv d = tide_conv_of(call->graph, call->node);
-    for (int64_t k = 0; k < d.in; k++) {
-        double bias = 0, weight[TIDE_WINDOW] = {0};
-        for (int64_t i = 0; i < d.rows; i++) {
-            double x = 0;
-            for (int place = 0; place < TIDE_WINDOW; place++) {
-                int64_t near = tide_board_neighbour(&d.board, i, place),
-                        whose = tide_board_neighbour(&d.board, i, TIDE_WINDOW - 1 - place);
-                if (near >= 0 && call->in_grad[WEIGHT])
-                    weight[place] += tide_in(call, X, near * d.in + k) * tide_out_grad(call, 0, i * d.in + k);
-                if (whose >= 0 && call->in_grad[X])
-                    x += tide_out_grad(call, 0, whose * d.in + k) * tide_in_row(call, WEIGHT, place, k);
-            }
-            bias += tide_out_grad(call, 0, i * d.in + k);
-            tide_give_grad(call, X, i * d.in + k, x);
-        }
-        tide_give_grad(call, BIAS, k, bias);
-        for (int place = 0; place < TIDE_WINDOW; place++)
-            tide_give_grad(call, WEIGHT, place * d.in + k, weight[place]);
-    }
-}
-
 const struct tide_op tide_op_of_depthwise = {
     .name = "depthwise",
     .shape = shape,
     .each = 2 * TIDE_WINDOW,
     .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
-    .reference_forward = depthwise_forward,
-    .reference_backward = depthwise_backward,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
 };
 
 static int append(struct tide_graph *graph, const struct tide_op *op, int x, int weight, int bias,
