@@ -90,7 +90,7 @@ static inline const void *tide_added(const struct tide_call *call)
 /* Calls DO(NAME) for every operator; each has its tide_op_of_NAME. */
 /* clang-format off */
 #define TIDE_EACH_OP(DO)                                                                                     \
-    DO(embed) DO(norm) DO(linear) DO(gelu) DO(attention) DO(add) DO(head) DO(cached) DO(logits) DO(scale)    \
+    DO(embed) DO(norm) DO(linear) DO(gelu) DO(attention) DO(add) DO(head) DO(cached) DO(scale)    \
     DO(conv) DO(depthwise) DO(relu) DO(tanh) DO(pool) DO(gate) DO(batchnorm) DO(fold) DO(soft) DO(squared)   \
     DO(winograd)
 /* clang-format on */
@@ -114,7 +114,7 @@ int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float ep
  * type. If I is k times x's columns, k rows of x are read as one: (B cells, C) as (B, cells C). */
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide);
 
-/* The same with a weight stored as (O, I): x weight^T. */
+/* The same with a weight stored as (O, I): x weight^T. With the table of tokens, the logits. */
 int tide_op_linear_transposed(struct tide_graph *graph, int x, int weight, int bias, bool wide);
 
 /* (N, C) times a number */
@@ -160,9 +160,6 @@ int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const 
  * position. */
 int tide_op_cached(struct tide_graph *graph, int qkv, int keys, int values, int slots, int positions,
                    int64_t heads);
-
-/* (N, C), table (V, C) -> (N, V) f32 */
-int tide_op_logits(struct tide_graph *graph, int x, int table);
 
 /* ---- nets over boards: rows are cells, (B cells, C), f32 unless stated otherwise */
 

@@ -263,7 +263,7 @@ static int read_rows(struct maker *m, const char *name, int64_t rows, struct tid
     int token_table = parameter(m, "wte", "weight", true, m->config->vocabulary, m->config->channels);
     int position_table = parameter(m, "wpe", "weight", true, m->config->positions, m->config->channels);
     int x = blocks(m, tide_op_embed(g, r.tokens, token_table, position_table, r.positions, 1));
-    return m->fills ? x : tide_op_logits(g, norm(m, "ln_f", x), token_table);
+    return m->fills ? x : tide_op_linear_transposed(g, norm(m, "ln_f", x), token_table, -1, true);
 }
 
 int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,

@@ -153,12 +153,6 @@ static void make_cached(struct tide_graph *graph, const int64_t *n)
     tide_op_cached(graph, qkv, keys, values, slots, positions, n[2]);
 }
 
-static void make_logits(struct tide_graph *graph, const int64_t *n)
-{
-    int x = input(graph, graph->compute, n[0], n[1]);
-    tide_op_logits(graph, x, matrix(graph, n[2], n[1]));
-}
-
 static void make_conv(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, graph->compute, n[0] * n[1] * n[2], n[3]), weight = matrix(graph, 9 * n[3], n[4]);
@@ -303,6 +297,8 @@ static const struct trial {
     {"linear", make_linear, {1, 1, 1, true}},
     {"linear", make_transposed, {7, 13, 19, false, true}}, /* likewise; with a bias */
     {"linear", make_transposed, {35, 70, 16, true, false}},
+    {"linear", make_transposed, {1, 13, 83, true, false}}, /* logits */
+    {"linear", make_transposed, {6, 33, 7, true, false}},
     {"linear", make_boards_linear, {3, 5, 19, true, 6}}, /* boards, in, out, wide; cells of a board */
     {"scale", make_scale, {3, 41}},                      /* rows, columns */
     {"gelu", make_gelu, {3, 41}},                        /* rows, columns */
@@ -330,8 +326,6 @@ static const struct trial {
     {"cached", make_cached, {7, 7, 1, 16, 1}},
     {"cached", make_cached, {8, 70, 3, 32, 8, 51}},
     {"cached", make_cached, {9, 24, 2, 16, 3, 20}},
-    {"logits", make_logits, {1, 13, 83}}, /* rows, columns, vocabulary */
-    {"logits", make_logits, {6, 33, 7}},
     {"conv", make_conv, {2, 5, 4, 3, 7, true}}, /* boards, columns, rows, in, out; with a bias */
     {"conv", make_conv, {3, 6, 7, 16, 50, false}},
     {"conv", make_conv, {1, 1, 1, 5, 2, true}},

@@ -78,8 +78,8 @@ static void add_whole_pass(struct model *m)
         for (int k = 0; k < g->nodes[i].out_count; k++)
             same[g->nodes[i].out[k]] = out + k;
     }
-    m->logits =
-        tide_graph_result(g, tide_op_logits(g, same[g->nodes[train->end - 1].in[0]], m->gpt.token_table));
+    m->logits = tide_graph_result(
+        g, tide_op_linear_transposed(g, same[g->nodes[train->end - 1].in[0]], m->gpt.token_table, -1, true));
     free(same);
 }
 
