@@ -573,7 +573,7 @@ static int read_tensor(const struct tide_graph *graph, const struct tide_safeten
     for (int64_t first = 0; !status && first < rows; first += count) {
         count = rows - first < most ? rows - first : most;
         struct tide_safetensor some = tide_safetensor_rows(find_tensor(graph, file, to->name), first, count);
-        status = tide_safetensors_read_as(file, &some, to->dtype, window, err);
+        status = tide_safetensors_read(file, &some, to->dtype, window, err);
         if (!status)
             tide_machine_write(machine, to->place + (size_t)first * row, window, (size_t)count * row);
     }

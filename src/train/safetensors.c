@@ -239,16 +239,13 @@ static float from_half(uint16_t half)
     return half >> 15 ? -value : value;
 }
 
-int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
-                          float *to, struct tide_err *err)
+/* Reads a tensor of F32, F16 or BF16 as f32. */
+static int read_wide(const struct tide_safetensors *file, const struct tide_safetensor *tensor, float *to,
+                     struct tide_err *err)
 {
-    if (file->shards)
-        file = &file->shards[tensor->shard];
     if (!strcmp(tensor->type, "F32"))
         return fetch(file, tensor->begin, to, tensor->bytes, err);
     bool brain = !strcmp(tensor->type, "BF16");
-    if (!brain && strcmp(tensor->type, "F16") != 0)
-        return bad_tensor(err, tensor->name, "has numbers that are neither F32, F16 nor BF16");
     uint16_t halves[STRETCH / sizeof(uint16_t)];
     for (size_t at = 0; at < tensor->bytes; at += sizeof halves) {
         size_t bytes = tensor->bytes - at < sizeof halves ? tensor->bytes - at : sizeof halves;
@@ -275,51 +272,41 @@ bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtyp
     return wants_real ? is_real : !strcmp(tensor->type, type_of(dtype));
 }
 
-/* In pieces, so that nothing is allocated. */
-static int read_bf16(const struct tide_safetensors *file, const struct tide_safetensor *tensor, tide_bf16 *to,
-                     struct tide_err *err)
+/* In pieces: of int8 rows, which are allocated; of other types some numbers, which are not. */
+static int read_narrow(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
+                       enum tide_dtype dtype, char *to, struct tide_err *err)
 {
     enum { NUMBERS = STRETCH / sizeof(float) };
-    float wide[NUMBERS];
+    float room[NUMBERS];
+    size_t each = bytes_of_type(tensor->type), end = tensor->begin + tensor->bytes,
+           columns = tensor->rank ? (size_t)tensor->dims[tensor->rank - 1] : 1,
+           most = dtype == TIDE_I8 ? columns : NUMBERS;
+    float *wide = most > NUMBERS ? malloc(most * sizeof *wide) : room;
+    int status = wide ? 0 : tide_err_set(err, "out of memory");
     struct tide_safetensor piece = *tensor;
-    size_t end = tensor->begin + tensor->bytes, most = NUMBERS * bytes_of_type(tensor->type);
-    for (; piece.begin < end; piece.begin += piece.bytes, to += NUMBERS) {
-        piece.bytes = end - piece.begin < most ? end - piece.begin : most;
-        if (tide_safetensors_read(file, &piece, wide, err))
-            return -1;
-        tide_rows_convert_here(to, TIDE_BF16, wide, TIDE_F32,
-                               (int64_t)(piece.bytes / bytes_of_type(tensor->type)));
+    for (; !status && piece.begin < end; piece.begin += piece.bytes) {
+        piece.bytes = end - piece.begin < most * each ? end - piece.begin : most * each;
+        int64_t count = (int64_t)(piece.bytes / each);
+        status = read_wide(file, &piece, wide, err);
+        if (!status)
+            tide_rows_convert_here(to, dtype, wide, TIDE_F32, count);
+        to += tide_row_bytes(dtype, count);
     }
-    return 0;
+    if (wide != room)
+        free(wide);
+    return status;
 }
 
-int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
-                             enum tide_dtype dtype, void *to, struct tide_err *err)
+int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
+                          enum tide_dtype dtype, void *to, struct tide_err *err)
 {
-    int64_t columns = tensor->rank ? tensor->dims[tensor->rank - 1] : 1, rows = 1;
-    struct tide_safetensor row = *tensor;
+    if (file->shards)
+        file = &file->shards[tensor->shard];
     if (!tide_safetensors_reads(tensor, dtype))
         return bad_tensor(err, tensor->name, "has numbers of another type");
-    if (dtype == TIDE_F32)
-        return tide_safetensors_read(file, tensor, to, err);
     if (!strcmp(tensor->type, type_of(dtype)))
-        return fetch(file->shards ? &file->shards[tensor->shard] : file, tensor->begin, to, tensor->bytes,
-                     err);
-    if (dtype == TIDE_BF16)
-        return read_bf16(file, tensor, to, err);
-    for (int i = 0; i + 1 < tensor->rank; i++)
-        rows *= tensor->dims[i];
-    float *wide = malloc((size_t)columns * sizeof *wide);
-    int status = wide ? 0 : tide_err_set(err, "out of memory");
-    row.bytes = rows ? tensor->bytes / (size_t)rows : 0;
-    for (int64_t i = 0; !status && i < rows; i++, row.begin += row.bytes) {
-        status = tide_safetensors_read(file, &row, wide, err);
-        if (!status)
-            tide_rows_convert_here((char *)to + (size_t)i * tide_row_bytes(dtype, columns), dtype, wide,
-                                   TIDE_F32, columns);
-    }
-    free(wide);
-    return status;
+        return fetch(file, tensor->begin, to, tensor->bytes, err);
+    return dtype == TIDE_F32 ? read_wide(file, tensor, to, err) : read_narrow(file, tensor, dtype, to, err);
 }
 
 struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first, int64_t rows)

@@ -40,17 +40,13 @@ void tide_safetensors_close(struct tide_safetensors *file);
 /* Returns NULL if there is none. Borrowed. The tensors are sorted by name. */
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name);
 
-/* Reads its numbers as f32, from F32, F16 or BF16; refuses other types. */
-int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
-                          float *to, struct tide_err *err);
-
 /* True if its numbers can be read as a type: F32, F16 and BF16 as f32, bf16 or int8; others only as their
  * own. */
 bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtype dtype);
 
 /* Reads its numbers as such a type, row by row as tensors are stored (dtype.h). */
-int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
-                             enum tide_dtype dtype, void *to, struct tide_err *err);
+int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
+                          enum tide_dtype dtype, void *to, struct tide_err *err);
 
 /* Returns `rows` rows of a tensor as a tensor. */
 struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first,

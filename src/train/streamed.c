@@ -138,8 +138,8 @@ struct reading {
 static int read_rows(const struct reading *r, int64_t first, int64_t last, struct tide_err *err)
 {
     struct tide_safetensor rows = tide_safetensor_rows(r->from, r->first + first, last - first);
-    return tide_safetensors_read_as(&r->streamed->file, &rows, r->dtype,
-                                    r->to + (size_t)first * tide_row_bytes(r->dtype, r->columns), err);
+    return tide_safetensors_read(&r->streamed->file, &rows, r->dtype,
+                                 r->to + (size_t)first * tide_row_bytes(r->dtype, r->columns), err);
 }
 
 static void read_some(void *context, int64_t first, int64_t last)

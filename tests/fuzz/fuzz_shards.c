@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         float *numbers = malloc(file.tensors[i].bytes * 2 + sizeof *numbers);
         TIDE_CHECK_TRUE(tide_safetensors_find(&file, file.tensors[i].name) == &file.tensors[i]);
         if (numbers)
-            tide_safetensors_read(&file, &file.tensors[i], numbers, &err);
+            tide_safetensors_read(&file, &file.tensors[i], TIDE_F32, numbers, &err);
         free(numbers);
     }
     tide_safetensors_close(&file);

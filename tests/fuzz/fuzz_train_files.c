@@ -25,7 +25,7 @@ static void read_weights(const char *path)
     for (size_t i = 0; i < file.count; i++) {
         float *numbers = malloc(file.tensors[i].bytes * 2 + sizeof *numbers);
         if (numbers)
-            tide_safetensors_read(&file, &file.tensors[i], numbers, &err);
+            tide_safetensors_read(&file, &file.tensors[i], TIDE_F32, numbers, &err);
         free(numbers);
     }
     tide_safetensors_close(&file);

@@ -52,9 +52,10 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(found->rank, 2);
     assert_int_equal(found->dims[1], 3);
     float back[6];
-    assert_int_equal(tide_safetensors_read(&file, found, back, &err), 0);
+    assert_int_equal(tide_safetensors_read(&file, found, TIDE_F32, back, &err), 0);
     assert_memory_equal(back, weight, sizeof weight);
-    assert_int_equal(tide_safetensors_read(&file, tide_safetensors_find(&file, "step"), back, &err), -1);
+    assert_int_equal(tide_safetensors_read(&file, tide_safetensors_find(&file, "step"), TIDE_F32, back, &err),
+                     -1);
     assert_null(tide_safetensors_find(&file, "h.0"));
     tide_safetensors_close(&file);
 }
@@ -89,7 +90,7 @@ static void halves_are_widened(void **state)
     memcpy(bytes + 8 + strlen(header), halves, sizeof halves);
     write_file(bytes, 8 + strlen(header) + 8);
     assert_int_equal(tide_safetensors_open(&file, path, &err), 0);
-    assert_int_equal(tide_safetensors_read(&file, &file.tensors[0], back, &err), 0);
+    assert_int_equal(tide_safetensors_read(&file, &file.tensors[0], TIDE_F32, back, &err), 0);
     assert_true(back[0] == 1 && back[1] == -2 && back[2] == 0x1p-24F && isinf(back[3]));
     tide_safetensors_close(&file);
 }

@@ -194,8 +194,8 @@ static void read_into_memory(struct model *m)
         char name[2 * TIDE_TENSOR_NAME];
         snprintf(name, sizeof name, "transformer.%s", t->name);
         if (t->role == TIDE_PARAMETER)
-            ok(tide_safetensors_read_as(&file, tide_safetensors_find(&file, name), t->dtype,
-                                        lent(m->machine, i), &err),
+            ok(tide_safetensors_read(&file, tide_safetensors_find(&file, name), t->dtype, lent(m->machine, i),
+                                     &err),
                &err);
     }
     tide_safetensors_close(&file);
