@@ -10,7 +10,6 @@
 #include "tidemark.h"
 #include "train/config.h"
 #include "train/netplayer.h"
-#include "train/rival.h"
 #include "train/selfgames.h"
 #include "train/trainer.h"
 
@@ -24,6 +23,9 @@ enum { TREES, REPLAY, CACHE, GAMES, MEMORY };
 enum { FEWER = 8, MOST_UPDATES = 1 << 24 };
 
 static const double least_alpha = 0.001, most_alpha = 1000; /* for noise, if there is any */
+
+/* Before the names of the rival's parameters. */
+static const char RIVAL[] = "rival.";
 
 static const char *const known_games[] = {"tictactoe", "connect4", "gomoku", NULL};
 
@@ -264,8 +266,8 @@ static int build_players(struct selfplay *p, struct tide_graph *graph, struct ti
     int64_t all[] = {few, games}, some[] = {few, half};
     int first = few < games ? 0 : 1, first_of_half = few < half ? 0 : 1;
     return tide_netplayer_build(graph, &p->config, "", all + first, 2 - first, &p->player, err) ||
-                   tide_netplayer_build(graph, &p->config, TIDE_RIVAL, some + first_of_half,
-                                        2 - first_of_half, &p->rival, err)
+                   tide_netplayer_build(graph, &p->config, RIVAL, some + first_of_half, 2 - first_of_half,
+                                        &p->rival, err)
                ? -1
                : 0;
 }
@@ -293,6 +295,45 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
         *sizes[i] = before;
         if (fits)
             return tide_err_hint(err, "--%s %lld would fit", names[i], (long long)fits);
+    }
+    return 0;
+}
+
+/* ---- the rival: a second net in the graph, with the weights of the last match */
+
+/* Its parameters are borrowed (graph.h). Returns the net's own of the same name. */
+static int own_of(const struct tide_graph *graph, int rivals)
+{
+    const char *name = graph->tensors[rivals].name + strlen(RIVAL);
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i].role == TIDE_PARAMETER && !strcmp(graph->tensors[i].name, name))
+            return i;
+    return -1;
+}
+
+/* Walks over its weights: reads them from `in`, or writes them to `out`; with neither, copies the net's own.
+ * -1: the file ends too early. */
+static int walk_rival(const struct selfplay *p, FILE *in, struct tide_durable *out)
+{
+    struct tide_machine *machine = p->player.machine;
+    char window[1 << 14];
+    for (int i = 0; i < p->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &p->graph->tensors[i];
+        if (t->role != TIDE_BORROWED)
+            continue;
+        size_t own = tide_machine_place(machine, own_of(p->graph, i)),
+               rivals = tide_machine_place(machine, i);
+        for (size_t at = 0; at < t->bytes; at += sizeof window) {
+            size_t bytes = t->bytes - at < sizeof window ? t->bytes - at : sizeof window;
+            if (in && fread(window, bytes, 1, in) != 1)
+                return -1;
+            if (!in)
+                tide_machine_read(machine, (out ? rivals : own) + at, window, bytes);
+            if (out)
+                tide_durable_put(out, window, bytes);
+            else
+                tide_machine_write(machine, rivals + at, window, bytes);
+        }
     }
     return 0;
 }
@@ -335,8 +376,8 @@ static int read_state(struct selfplay *p, FILE *file, struct tide_err *err)
     p->elo = head.elo;
     if (tide_replay_read(&p->replay, file, err) || tide_selfgames_read(p->games, file, err))
         return -1;
-    if (tide_rival_read(p->graph, p->player.machine, file, err))
-        return -1;
+    if (walk_rival(p, file, NULL))
+        return tide_err_set(err, "the weights of the last match are cut off");
     return fgetc(file) == EOF ? 0 : tide_err_set(err, "it is longer than what was saved");
 }
 
@@ -372,7 +413,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     tide_gauge("trees", (int64_t)p->memory[TREES].bytes);
     tide_gauge("replay", (int64_t)p->memory[REPLAY].bytes);
     tide_gauge("cache", (int64_t)p->memory[CACHE].bytes);
-    tide_rival_copy(p->graph, p->player.machine);
+    walk_rival(p, NULL, NULL);
     tide_netplayer_warm(&p->player);
     tide_netplayer_warm(&p->rival);
     return tide_trainer_resumed(trainer) ? resume(p, trainer, err) : 0;
@@ -508,7 +549,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     if (last)
         return 0;
     p->elo += rating.elo;
-    tide_rival_copy(p->graph, p->player.machine);
+    walk_rival(p, NULL, NULL);
     return 0;
 }
 
@@ -559,7 +600,7 @@ static bool write_file(struct tide_task *task, const char *name, struct tide_dur
     tide_durable_put(file, &head, sizeof head);
     tide_replay_write(&p->replay, file);
     tide_selfgames_write(p->games, file);
-    tide_rival_write(p->graph, p->player.machine, file);
+    walk_rival(p, NULL, file);
     return true;
 }
 
