@@ -13,21 +13,23 @@ static const float epsilon = 1e-5F;
 
 /* ---- presets */
 
-static const struct preset {
+#define NET(depth, width, is_separable, policy, value, inner)                                                \
+    {                                                                                                        \
+        .blocks = (depth), .channels = (width), .separable = (is_separable), .policy_channels = (policy),    \
+        .value_channels = (value), .value_hidden = (inner)                                                   \
+    }
+
+static const struct {
     const char *name;
-    int64_t blocks, channels;
-    bool separable;
-    int64_t policy_channels, value_channels, value_hidden;
+    struct tide_boardnet_config config;
 } presets[] = {
-    {"tiny", 3, 32, false, 8, 4, 64},       {"10x96", 10, 96, true, 32, 16, 256},
-    {"14x128", 14, 128, true, 32, 16, 256}, {"18x192", 18, 192, true, 32, 16, 256},
-    {"30x192", 30, 192, true, 32, 16, 256},
+    {"tiny", NET(3, 32, false, 8, 4, 64)},       {"10x96", NET(10, 96, true, 32, 16, 256)},
+    {"14x128", NET(14, 128, true, 32, 16, 256)}, {"18x192", NET(18, 192, true, 32, 16, 256)},
+    {"30x192", NET(30, 192, true, 32, 16, 256)},
 };
 
-enum { PRESETS = sizeof presets / sizeof *presets };
-
 /* "plain:BxC" */
-static bool plain_of(const char *name, struct preset *ret_preset)
+static bool plain_of(const char *name, struct tide_boardnet_config *ret_config)
 {
     static const char begin[] = "plain:";
     int blocks = 0, channels = 0, end = 0;
@@ -36,40 +38,33 @@ static bool plain_of(const char *name, struct preset *ret_preset)
         name[strlen(begin) + (size_t)end] || blocks < 1 || blocks > MOST_BLOCKS || channels < 1 ||
         channels > MOST_CHANNELS)
         return false;
-    *ret_preset = (struct preset){name, blocks, channels, false, 32, 16, 256};
+    *ret_config = (struct tide_boardnet_config)NET(blocks, channels, false, 32, 16, 256);
     return true;
 }
 
-static bool preset_of(const char *name, struct preset *ret_preset)
+static bool preset_of(const char *name, struct tide_boardnet_config *ret_config)
 {
-    for (int i = 0; i < PRESETS; i++)
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (!strcmp(presets[i].name, name)) {
-            *ret_preset = presets[i];
+            *ret_config = presets[i].config;
             return true;
         }
-    return plain_of(name, ret_preset);
+    return plain_of(name, ret_config);
 }
 
 int tide_boardnet_preset(const char *name, const struct tide_game *game,
                          struct tide_boardnet_config *ret_config, struct tide_err *err)
 {
-    struct preset p;
-    if (!preset_of(name, &p)) {
+    if (!preset_of(name, ret_config)) {
         tide_err_set(err, "there is no net '%s'", TIDE_SHOWN(name, 64));
         return tide_err_hint(
             err, "tiny, 10x96, 14x128, 18x192, 30x192, or plain:BxC with up to %d blocks and %d channels",
             MOST_BLOCKS, MOST_CHANNELS);
     }
-    *ret_config = (struct tide_boardnet_config){.columns = game->columns,
-                                                .rows = game->rows,
-                                                .planes = TIDE_PLANES,
-                                                .moves = game->moves,
-                                                .blocks = p.blocks,
-                                                .channels = p.channels,
-                                                .separable = p.separable,
-                                                .policy_channels = p.policy_channels,
-                                                .value_channels = p.value_channels,
-                                                .value_hidden = p.value_hidden};
+    ret_config->columns = game->columns;
+    ret_config->rows = game->rows;
+    ret_config->planes = TIDE_PLANES;
+    ret_config->moves = game->moves;
     return 0;
 }
 
