@@ -31,9 +31,9 @@ static int largest_other(const struct tide_graph *graph, const struct tide_plan 
 
 static int passes_init(struct passes *p, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    struct tide_device *device = tide_trainer_device(trainer);
-    p->graph = tide_trainer_graph(trainer);
-    p->plan = tide_trainer_layout(trainer);
+    struct tide_device *device = trainer->device;
+    p->graph = trainer->graph;
+    p->plan = &trainer->plan;
     int other = largest_other(p->graph, p->plan);
     p->forward_base = tide_plan_base(p->graph, other);
     if (tide_schedule(p->graph, tide_graph_training(p->graph), device, &p->plan->choices, &p->train, err))
@@ -303,22 +303,21 @@ static bool has_program(const struct tide_graph *graph, const char *name)
 
 static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 {
-    const struct tide_task *task = tide_trainer_task(trainer);
+    const struct tide_task *task = trainer->task;
     int named = tide_name_find(tide_task_names, task->kind->name);
     tide_job_init(job);
     job->task = named < 0 ? TIDE_TASK_PRETRAIN : (enum tide_job_task)named;
-    job->reference = has_program(tide_trainer_graph(trainer), "reference");
+    job->reference = has_program(trainer->graph, "reference");
     snprintf(job->model.name, sizeof job->model.name, "%s", task->model);
     job->model.layers = task->blocks;
     job->model.vocabulary = task->vocabulary;
-    job->dtype =
-        tide_trainer_options(trainer)->settings.dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
+    job->dtype = trainer->options.settings.dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
     job->batch = task->batch;
     job->sequence = task->sequence;
     job->accumulation = task->passes;
-    job->checkpointing = tide_trainer_layout(trainer)->choices.recompute > 0;
+    job->checkpointing = trainer->plan.choices.recompute > 0;
     job->host = job->own = true;
-    job->own_optimizer = tide_trainer_graph(trainer)->optimizer->name;
+    job->own_optimizer = trainer->graph->optimizer->name;
 }
 
 /* Layouts leave gaps, and sampling may need more room than training. The forecast is for everything that is
@@ -336,7 +335,7 @@ int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret
 {
     struct passes p;
     struct tide_forecast *f = ret_forecast;
-    const struct tide_task *task = tide_trainer_task(trainer);
+    const struct tide_task *task = trainer->task;
     if (passes_init(&p, trainer, err))
         return -1;
     memset(f, 0, sizeof *f);

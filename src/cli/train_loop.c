@@ -146,7 +146,7 @@ struct loop {
 
 static int64_t steps_of(const struct loop *l)
 {
-    return tide_trainer_options(l->trainer)->settings.steps;
+    return l->trainer->options.settings.steps;
 }
 
 static void note_speed(struct loop *l)
@@ -157,15 +157,15 @@ static void note_speed(struct loop *l)
         p->tokens_per_second = (double)l->tokens / seconds;
         p->steps_per_second = (double)l->steps / seconds;
     }
-    double rate = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second;
+    double rate = 6.0 * (double)l->trainer->graph->parameters * p->tokens_per_second;
     l->peak = rate > l->peak ? rate : l->peak; /* the peak was measured too low, on a busy machine */
-    p->peak_share = tide_trainer_task(l->trainer)->kind->is_all_work ? rate / l->peak : NAN;
+    p->peak_share = l->trainer->task->kind->is_all_work ? rate / l->peak : NAN;
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
     p->rss_bytes = tide_train_rss(&l->view, &p->anonymous_bytes);
-    p->arena_high_bytes = (int64_t)(tide_machine_high_bytes(tide_trainer_machine(l->trainer)) +
-                                    tide_task_beside(tide_trainer_task(l->trainer)));
+    p->arena_high_bytes =
+        (int64_t)(tide_machine_high_bytes(l->trainer->machine) + tide_task_beside(l->trainer->task));
 }
 
 static void report(struct loop *l)
@@ -184,11 +184,11 @@ static bool is_due(int64_t every, int64_t step)
 
 static int evaluate(struct loop *l, bool last, struct tide_err *err)
 {
-    if (!tide_trainer_task(l->trainer)->kind->evaluate)
+    if (!l->trainer->task->kind->evaluate)
         return 0;
     if (tide_trainer_evaluate(l->trainer, last, err))
         return -1;
-    l->evaluated = tide_trainer_done(l->trainer);
+    l->evaluated = l->trainer->done;
     l->resident.evaluation = tide_train_rss(&l->view, NULL);
     return 0;
 }
@@ -205,14 +205,14 @@ static int sample(struct loop *l, struct tide_err *err)
 static int save(struct loop *l)
 {
     struct tide_err err = {0};
-    if (!tide_trainer_options(l->trainer)->out)
+    if (!l->trainer->options.out)
         return 0;
     if (!tide_trainer_save(l->trainer, &err)) {
         l->resident.checkpoint = tide_train_rss(&l->view, NULL);
         return 0;
     }
     tide_train_clear(&l->view);
-    tide_err_wrap(&err, "cannot save step %lld", (long long)tide_trainer_done(l->trainer));
+    tide_err_wrap(&err, "cannot save step %lld", (long long)l->trainer->done);
     tide_report(&err);
     return -1;
 }
@@ -264,15 +264,14 @@ static void look(struct loop *l, bool evaluated)
 static int train(struct loop *l, struct tide_err *err)
 {
     const struct tide_train_values *v = l->values;
-    while (tide_trainer_done(l->trainer) < steps_of(l) && !stop_signal) {
+    while (l->trainer->done < steps_of(l) && !stop_signal) {
         int status = one_step(l, err);
         l->is_halfway = status > 0;
         if (status)
             return status < 0 ? -1 : 0;
         int64_t step = l->progress.step;
         bool last = step == steps_of(l);
-        bool evaluates =
-            is_due(v->eval_every, step) && (!last || tide_trainer_task(l->trainer)->kind->keeps_evaluations);
+        bool evaluates = is_due(v->eval_every, step) && (!last || l->trainer->task->kind->keeps_evaluations);
         bool samples = !last && is_due(v->sample_every, step);
         if ((evaluates && evaluate(l, false, err)) || (samples && sample(l, err)))
             return -1;
@@ -287,10 +286,10 @@ static int train(struct loop *l, struct tide_err *err)
 
 static int say_stopped(struct loop *l)
 {
-    const char *out = tide_trainer_options(l->trainer)->out, *name = stop_signal == SIGINT    ? "SIGINT"
-                                                                     : stop_signal == SIGTERM ? "SIGTERM"
-                                                                                              : "SIGHUP";
-    int64_t step = tide_trainer_done(l->trainer) + l->is_halfway;
+    const char *out = l->trainer->options.out, *name = stop_signal == SIGINT    ? "SIGINT"
+                                                       : stop_signal == SIGTERM ? "SIGTERM"
+                                                                                : "SIGHUP";
+    int64_t step = l->trainer->done + l->is_halfway;
     const char *when = l->is_halfway ? "in" : "after";
     int unsaved = save(l);
     tide_train_clear(&l->view);
@@ -309,7 +308,7 @@ static int say_stopped(struct loop *l)
 /* Reports that a step or an evaluation failed; checkpoints on disk stay as they are. */
 static int say_broken(struct loop *l, struct tide_err *err)
 {
-    const char *out = tide_trainer_options(l->trainer)->out;
+    const char *out = l->trainer->options.out;
     char path[4096];
     tide_train_clear(&l->view);
     tide_report(err);
@@ -322,7 +321,7 @@ static int say_broken(struct loop *l, struct tide_err *err)
 static int finish(struct loop *l, struct tide_err *err)
 {
     int unsaved = save(l);
-    bool evaluated = l->evaluated == tide_trainer_done(l->trainer);
+    bool evaluated = l->evaluated == l->trainer->done;
     if ((!evaluated && evaluate(l, true, err)) || (l->values->sample_every && sample(l, err)))
         return say_broken(l, err);
     l->progress.final = true;
@@ -335,18 +334,18 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
 {
     struct loop l = {.values = v, .trainer = trainer, .peak = peak, .begin_ns = tide_clock_ns()};
     l.resident = (struct tide_train_resident){-1, -1, -1};
-    l.first_step = tide_trainer_done(trainer);
+    l.first_step = trainer->done;
     l.line_ns = l.begin_ns;
     l.report_every = v->report_every ? v->report_every : (steps_of(&l) + REPORTS - 1) / REPORTS;
     l.progress = (struct tide_train_progress){.step = l.first_step,
                                               .steps = steps_of(&l),
-                                              .task = tide_trainer_task(trainer),
+                                              .task = trainer->task,
                                               .tokens_per_second = NAN,
                                               .steps_per_second = NAN,
                                               .peak_share = NAN,
                                               .plan_bytes = (int64_t)tide_trainer_planned(trainer)};
     tide_train_view_init(&l.view, v->json);
-    listen_for_stop(tide_trainer_task(trainer), l.view.bar, tide_trainer_options(trainer)->out);
+    listen_for_stop(trainer->task, l.view.bar, trainer->options.out);
     int status = train(&l, err);
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)
@@ -364,7 +363,7 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
         return 0;
     tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s", TIDE_MEMORY((double)total),
                  total, TIDE_MEMORY((double)room));
-    if (tide_trainer_least(trainer)->total + tide_task_beside(tide_trainer_task(trainer)) <= (size_t)room)
+    if (trainer->least.total + tide_task_beside(trainer->task) <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
     return tide_err_hint(err, "--dry-run shows what takes the memory; make that smaller");
 }
@@ -374,8 +373,8 @@ static int start(const struct tide_train_values *v, struct tide_trainer *trainer
     if (check_room(trainer, err))
         return -1;
     /* Measured before the arena is allocated: the measurement's own memory is freed by then. */
-    struct tide_device *device = tide_trainer_device(trainer);
-    double peak = device->peak(device, tide_trainer_options(trainer)->settings.dtype);
+    struct tide_device *device = trainer->device;
+    double peak = device->peak(device, trainer->options.settings.dtype);
     malloc_trim(0); /* what reading a tokenizer took is free, but still resident beside the plan */
     return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);
 }
@@ -401,14 +400,14 @@ void tide_train_settle(struct tide_train_values *v)
 /* Shows why a run may be slow on this processor. */
 static void print_processor(const struct tide_trainer *trainer)
 {
-    const struct tide_device *device = tide_trainer_device(trainer);
+    const struct tide_device *device = trainer->device;
     int there = tide_processors();
     fprintf(stderr, "tidemark: this processor has %s; matrix products use %s for f32 and %s for bf16\n",
             tide_isa_name(tide_isa()), device->products(device, TIDE_F32),
             device->products(device, TIDE_BF16));
     fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
-            there == 1 ? "" : "s", (long long)tide_trainer_options(trainer)->threads,
-            tide_trainer_options(trainer)->threads == 1 ? "" : "s");
+            there == 1 ? "" : "s", (long long)trainer->options.threads,
+            trainer->options.threads == 1 ? "" : "s");
     if (tide_processor_complaint())
         fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
 }
@@ -421,10 +420,10 @@ int tide_train_run(const struct tide_train_values *v, struct tide_task *task, st
     struct tide_train_view view = {.json = v->json};
     if (tide_trainer_new(task, &v->train, &trainer, err))
         return -1;
-    int64_t steps = tide_trainer_options(trainer)->settings.steps;
-    bool is_over = !v->dry_run && tide_trainer_done(trainer) >= steps;
-    if (tide_trainer_passed_over(trainer))
-        fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
+    int64_t steps = trainer->options.settings.steps;
+    bool is_over = !v->dry_run && trainer->done >= steps;
+    if (trainer->passed_over[0])
+        fprintf(stderr, "tidemark: %s\n", trainer->passed_over);
     if (v->verbose)
         print_processor(trainer);
     if (tide_train_print_layout(&view, trainer, v->dry_run, err))

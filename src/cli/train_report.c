@@ -46,9 +46,9 @@ int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymou
 
 static void print_chosen(FILE *out, const struct tide_trainer *t)
 {
-    const struct tide_plan *plan = tide_trainer_layout(t), *least = tide_trainer_least(t);
+    const struct tide_plan *plan = &t->plan, *least = &t->least;
     char rows[96] = "";
-    const struct tide_graph *graph = tide_trainer_graph(t);
+    const struct tide_graph *graph = t->graph;
     const struct tide_program *program = &graph->programs[tide_graph_training(graph)];
     int blocks = program->block_count;
     const struct tide_node *loss = &graph->nodes[program->end - 1];
@@ -63,13 +63,13 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
         fprintf(out, "         chosen: keep all activations");
     fprintf(out, "%s%s   (least possible, exact: %s)\n",
             plan->choices.fused ? ", update fused with the backward pass" : "", rows,
-            TIDE_MEMORY((double)(least->total + tide_task_beside(tide_trainer_task(t)))));
+            TIDE_MEMORY((double)(least->total + tide_task_beside(t->task))));
 }
 
 static void print_layout_text(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
 {
-    const struct tide_train_options *o = tide_trainer_options(t);
-    const struct tide_task *task = tide_trainer_task(t);
+    const struct tide_train_options *o = &t->options;
+    const struct tide_task *task = t->task;
     char typed[TIDE_UNITS_TEXT];
     fprintf(out, "layout   weights %s  optimizer %s  gradients %s  activations %s  head %s  batch %s",
             TIDE_MEMORY((double)b->weights), TIDE_MEMORY((double)b->optimizer),
@@ -86,13 +86,13 @@ static void print_layout_text(FILE *out, const struct tide_trainer *t, const str
 
 static void print_layout_json(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
 {
-    const struct tide_plan *plan = tide_trainer_layout(t);
-    const struct tide_train_options *o = tide_trainer_options(t);
-    const struct tide_task *task = tide_trainer_task(t);
-    int training = tide_graph_training(tide_trainer_graph(t));
+    const struct tide_plan *plan = &t->plan;
+    const struct tide_train_options *o = &t->options;
+    const struct tide_task *task = t->task;
+    int training = tide_graph_training(t->graph);
     struct tide_json json;
     tide_json_document(&json, out, true, "tidemark.layout/1");
-    tide_json_integer(&json, "parameters", tide_trainer_graph(t)->parameters);
+    tide_json_integer(&json, "parameters", t->graph->parameters);
     tide_json_integer(&json, "batch", task->batch);
     tide_json_integer(&json, "sequence", task->sequence);
     tide_json_integer(&json, "accumulate", task->passes);
@@ -108,12 +108,12 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
         tide_json_integer(&json, key, (int64_t)task->memory[i].bytes);
     }
     tide_json_integer(&json, "plan_bytes", (int64_t)tide_trainer_planned(t));
-    tide_json_integer(&json, "least_bytes", (int64_t)(tide_trainer_least(t)->total + tide_task_beside(task)));
+    tide_json_integer(&json, "least_bytes", (int64_t)(t->least.total + tide_task_beside(task)));
     tide_json_whole(&json, "budget_bytes", o->budget_bytes ? (double)o->budget_bytes : NAN);
     tide_json_integer(&json, "passes_bytes", (int64_t)plan->bytes[TIDE_PASSES]);
     tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->layouts[training].lower_bound);
     tide_json_integer(&json, "recomputed_blocks", plan->choices.recompute);
-    tide_json_integer(&json, "blocks", tide_trainer_graph(t)->programs[training].block_count);
+    tide_json_integer(&json, "blocks", t->graph->programs[training].block_count);
     tide_json_bool(&json, "fused_update", plan->choices.fused);
     tide_json_integer(&json, "recomputed_logits_percent",
                       100 * plan->choices.recompute_logits / TIDE_QUARTERS);
@@ -131,11 +131,10 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
         return 0;
     }
     FILE *out = view->json ? stderr : stdout;
-    tide_trainer_task(t)->kind->describe(tide_trainer_task(t), t, out);
+    t->task->kind->describe(t->task, t, out);
     print_layout_text(out, t, &b);
-    if (tide_trainer_resumed(t))
-        fprintf(out, "resumed  after step %lld: %s\n", (long long)tide_trainer_done(t),
-                TIDE_SHOWN(tide_trainer_resumed(t), 256));
+    if (t->resumed[0])
+        fprintf(out, "resumed  after step %lld: %s\n", (long long)t->done, TIDE_SHOWN(t->resumed, 256));
     fflush(out);
     return 0;
 }
@@ -276,8 +275,8 @@ static void print_phase(FILE *out, const char *name, size_t planned, size_t used
 static void print_phases(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b,
                          const struct tide_train_resident *resident)
 {
-    const struct tide_plan *plan = tide_trainer_layout(t);
-    const struct tide_machine *machine = tide_trainer_machine(t);
+    const struct tide_plan *plan = &t->plan;
+    const struct tide_machine *machine = t->machine;
     size_t lasting = tide_plan_start(plan, TIDE_PASSES);
     fprintf(out, "%-12s%16s%16s%16s   bytes\n", "phase", "planned", "used", "resident");
     print_phase(out, "data", lasting, resident->step > 0 ? lasting : 0, resident->step);
@@ -315,13 +314,12 @@ static void print_owners(FILE *out, const struct tide_task *task, const struct t
 void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t,
                              const struct tide_train_resident *resident)
 {
-    const struct tide_plan *plan = tide_trainer_layout(t);
+    const struct tide_plan *plan = &t->plan;
     struct tide_breakdown b;
     FILE *out = view->json ? stderr : stdout;
     if (tide_train_breakdown(t, &b, NULL))
         return;
     print_phases(out, t, &b, resident);
-    print_owners(out, tide_trainer_task(t), plan,
-                 plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound, &b);
+    print_owners(out, t->task, plan, plan->layouts[tide_graph_training(t->graph)].lower_bound, &b);
     fflush(out);
 }

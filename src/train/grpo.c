@@ -142,7 +142,7 @@ static void find_beside(char path[static TIDE_SETTING_PATH_BYTES], const char *r
 {
     char place[TIDE_LANGUAGE_PATH + 32], found[TIDE_SETTING_PATH_BYTES];
     const char *name = strrchr(path, '/');
-    if (!resumed || !name || strcmp(name + 1, TIDE_CHECKPOINT_KEPT) != 0)
+    if (!*resumed || !name || strcmp(name + 1, TIDE_CHECKPOINT_KEPT) != 0)
         return;
     snprintf(place, sizeof place, "%s/../" TIDE_CHECKPOINT_KEPT, resumed);
     if (realpath(place, found))
@@ -154,17 +154,16 @@ static int keep_reference(struct tide_grpo *g, const struct tide_trainer *traine
 {
     char *path = g->options.settings.reference;
     char place[TIDE_LANGUAGE_PATH];
-    const char *resumed = tide_trainer_resumed(trainer);
+    const char *resumed = trainer->resumed;
     if (path[0]) {
         find_beside(path, resumed);
         return 0;
     }
-    if (tide_trainer_done(trainer) > 0)
+    if (trainer->done > 0)
         return refuse_later_reference(resumed, err);
     if (!g->language.from[0])
-        return tide_checkpoint_keep(g->options.out, tide_trainer_graph(trainer),
-                                    tide_trainer_machine(trainer), path, sizeof g->options.settings.reference,
-                                    &g->reference_fd, err);
+        return tide_checkpoint_keep(g->options.out, trainer->graph, trainer->machine, path,
+                                    sizeof g->options.settings.reference, &g->reference_fd, err);
     /* The model may be in several files, and the run may be resumed in another directory. */
     if (!realpath(g->language.from, place))
         return tide_err_set(err, "cannot find the model: %s", strerror(errno));
@@ -179,10 +178,10 @@ static int open_reference(struct tide_grpo *g, const struct tide_trainer *traine
     if (g->rule.beta <= 0 || g->language.config.adapter_rank)
         return 0;
     if (keep_reference(g, trainer, err) ||
-        tide_streamed_open(tide_trainer_graph(trainer), TIDE_GPT_REFERENCE, g->options.settings.reference,
-                           &g->streamed, err))
+        tide_streamed_open(trainer->graph, TIDE_GPT_REFERENCE, g->options.settings.reference, &g->streamed,
+                           err))
         return tide_err_wrap(err, "the reference of the KL term");
-    tide_machine_source(tide_trainer_machine(trainer), tide_streamed_read, g->streamed);
+    tide_machine_source(trainer->machine, tide_streamed_read, g->streamed);
     return 0;
 }
 
@@ -190,10 +189,10 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_language *l = &g->language;
-    const struct tide_graph *graph = tide_trainer_graph(trainer);
-    struct tide_machine *machine = tide_trainer_machine(trainer);
-    uint64_t seed = (uint64_t)tide_trainer_options(trainer)->settings.seed;
-    bool loads = l->from[0] && !l->base[0] && !tide_trainer_resumed(trainer);
+    const struct tide_graph *graph = trainer->graph;
+    struct tide_machine *machine = trainer->machine;
+    uint64_t seed = (uint64_t)trainer->options.settings.seed;
+    bool loads = l->from[0] && !l->base[0] && !trainer->resumed[0];
     if (open_rewarder(g, err) || take_room(g, err) ||
         tide_rollout_new(&l->config, &g->decoder, machine, g->sequences, g->options.settings.new_tokens,
                          &g->rollout, err) ||
@@ -402,7 +401,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
                 struct tide_task_step *ret_step, struct tide_err *err)
 {
     struct tide_grpo *g = (struct tide_grpo *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
+    struct tide_machine *machine = trainer->machine;
     int64_t number = rule->step.step, began = tide_clock_ns();
     struct tide_rollout_request request = {.prompts = g->asked,
                                            .prompt_count = g->options.settings.prompts,
@@ -444,7 +443,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     struct tide_grpo *g = (struct tide_grpo *)task;
     int64_t right = 0, questions = last ? MANY_QUESTIONS : SOME_QUESTIONS,
             prompts = g->options.settings.prompts;
-    bool (*hurries)(void) = tide_trainer_options(trainer)->hurries;
+    bool (*hurries)(void) = trainer->options.hurries;
     if (!g->sums)
         return 0;
     struct tide_rollout_request request = {.prompts = g->asked,

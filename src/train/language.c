@@ -193,14 +193,14 @@ void tide_language_describe(const struct tide_language *l, const struct tide_tra
                             const char *tokens, FILE *out)
 {
     const struct tide_gpt_config *c = &l->config;
-    const struct tide_train_options *o = tide_trainer_options(trainer);
+    const struct tide_train_options *o = &trainer->options;
     enum tide_dtype dtype = o->settings.dtype;
-    const struct tide_device *device = tide_trainer_device(trainer);
+    const struct tide_device *device = trainer->device;
     char parameters[TIDE_UNITS_TEXT];
     fprintf(
         out,
         "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
-        tide_count_text((double)tide_trainer_graph(trainer)->parameters, parameters), (long long)c->blocks,
+        tide_count_text((double)trainer->graph->parameters, parameters), (long long)c->blocks,
         (long long)c->channels, (long long)c->heads, (long long)c->vocabulary, tokens ? " of " : "",
         tokens ? tokens : "", dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads,
         o->threads == 1 ? "" : "s", device->products(device, dtype));

@@ -124,11 +124,11 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
 static int start(struct tide_task *task, struct tide_trainer *trainer, struct tide_err *err)
 {
     struct lm *lm = (struct lm *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
-    uint64_t seed = (uint64_t)tide_trainer_options(trainer)->settings.seed;
+    struct tide_machine *machine = trainer->machine;
+    uint64_t seed = (uint64_t)trainer->options.settings.seed;
     if (samples(lm) && tide_sampler_new(&lm->language.config, &lm->decoder, machine, &lm->sampler, err))
         return -1;
-    return tide_language_start(&lm->language, tide_trainer_graph(trainer), machine, seed, err);
+    return tide_language_start(&lm->language, trainer->graph, machine, seed, err);
 }
 
 static void free_lm(struct tide_task *task)
@@ -154,7 +154,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
                 struct tide_task_step *ret_step, struct tide_err *err)
 {
     struct lm *lm = (struct lm *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
+    struct tide_machine *machine = trainer->machine;
     int64_t number = rule->step.step;
     double loss = 0;
     for (int64_t i = 0; i < task->passes; i++) {
@@ -177,7 +177,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
 static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err)
 {
     struct lm *lm = (struct lm *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
+    struct tide_machine *machine = trainer->machine;
     double sum = 0;
     for (int64_t i = 0; i < EVALUATION_BATCHES; i++) {
         if (fill_batch(lm, machine, i, true, err))
@@ -200,10 +200,9 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
                   struct tide_err *err)
 {
     struct lm *lm = (struct lm *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
+    struct tide_machine *machine = trainer->machine;
     int32_t tokens[PROMPT + SAMPLE];
-    struct tide_sample_rule rule = {
-        .temperature = 0.8, .top_p = 0.95, .seed = (uint64_t)tide_trainer_done(trainer)};
+    struct tide_sample_rule rule = {.temperature = 0.8, .top_p = 0.95, .seed = (uint64_t)trainer->done};
     int64_t prompt = task->sequence < PROMPT ? task->sequence : PROMPT;
     if (fill_batch(lm, machine, 0, true, err))
         return -1;

@@ -384,7 +384,7 @@ static int read_state(struct selfplay *p, FILE *file, struct tide_err *err)
 static int resume(struct selfplay *p, const struct tide_trainer *trainer, struct tide_err *err)
 {
     char path[TIDE_SETTING_PATH_BYTES];
-    if (snprintf(path, sizeof path, "%s/replay.bin", tide_trainer_resumed(trainer)) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/replay.bin", trainer->resumed) >= (int)sizeof path)
         return tide_err_set(err, "the path of the replay is too long");
     struct stat about;
     int fd = tide_infile_open(path, &about);
@@ -403,12 +403,12 @@ static int resume(struct selfplay *p, const struct tide_trainer *trainer, struct
 static int start(struct tide_task *task, struct tide_trainer *trainer, struct tide_err *err)
 {
     struct selfplay *p = (struct selfplay *)task;
-    struct tide_machine *machine = tide_trainer_machine(trainer);
-    p->graph = tide_trainer_graph(trainer);
+    struct tide_machine *machine = trainer->machine;
+    p->graph = trainer->graph;
     p->player.game = p->rival.game = &p->game;
     p->player.machine = p->rival.machine = machine;
     if (take_memory(p, err) ||
-        tide_boardnet_initial(p->graph, machine, (uint64_t)tide_trainer_options(trainer)->settings.seed, err))
+        tide_boardnet_initial(p->graph, machine, (uint64_t)trainer->options.settings.seed, err))
         return -1;
     tide_gauge("trees", (int64_t)p->memory[TREES].bytes);
     tide_gauge("replay", (int64_t)p->memory[REPLAY].bytes);
@@ -416,7 +416,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     walk_rival(p, NULL, NULL);
     tide_netplayer_warm(&p->player);
     tide_netplayer_warm(&p->rival);
-    return tide_trainer_resumed(trainer) ? resume(p, trainer, err) : 0;
+    return trainer->resumed[0] ? resume(p, trainer, err) : 0;
 }
 
 static void free_selfplay(struct tide_task *task)
@@ -512,11 +512,11 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
                 struct tide_task_step *ret_step, struct tide_err *err)
 {
     struct selfplay *p = (struct selfplay *)task;
-    int bad = play(p, rule->step.step, tide_trainer_options(trainer)->hurries, ret_step, err);
+    int bad = play(p, rule->step.step, trainer->options.hurries, ret_step, err);
     if (bad)
         return bad < 0 ? tide_err_wrap(err, "step %lld", (long long)rule->step.step) : bad;
     tide_phase_begin("train");
-    bad = learn(p, tide_trainer_machine(trainer), rule, ret_step, err);
+    bad = learn(p, trainer->machine, rule, ret_step, err);
     tide_phase_end("train");
     p->numbers[LOSS].value = ret_step->loss;
     p->numbers[RATE].value = (double)rule->step.rate;
@@ -535,11 +535,10 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     const struct tide_evaluator *const both[2] = {&own, &rival};
     struct tide_selfgames_score score;
     int64_t pairs = (p->options.settings.match_games + 1) / 2;
-    uint64_t seed = tide_random_at(p->rule.seed, (uint64_t)tide_trainer_done(trainer), 1);
+    uint64_t seed = tide_random_at(p->rule.seed, (uint64_t)trainer->done, 1);
     if (!pairs)
         return 0;
-    int status =
-        tide_selfgames_match(p->games, both, pairs, seed, tide_trainer_options(trainer)->hurries, &score);
+    int status = tide_selfgames_match(p->games, both, pairs, seed, trainer->options.hurries, &score);
     if (status)
         return status < 0 ? fail(err) : 0;
     struct tide_rating rating = tide_contest_rate(score.wins, score.draws, score.losses);
@@ -612,12 +611,10 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
     fprintf(out, "game     %s %dx%d, %d in a row%s\n", p->game.name, p->game.columns, p->game.rows,
             p->game.line, p->game.exact ? " exactly" : "");
     fprintf(out, "net      %s: %s parameters, %lld blocks of %lld channels; %s, %d thread%s\n", s->net,
-            tide_count_text((double)tide_trainer_graph(trainer)->trained, parameters),
-            (long long)p->config.blocks, (long long)p->config.channels,
-            tide_trainer_device(trainer)->products(tide_trainer_device(trainer),
-                                                   tide_trainer_options(trainer)->settings.dtype),
-            (int)tide_trainer_options(trainer)->threads,
-            tide_trainer_options(trainer)->threads == 1 ? "" : "s");
+            tide_count_text((double)trainer->graph->trained, parameters), (long long)p->config.blocks,
+            (long long)p->config.channels,
+            trainer->device->products(trainer->device, trainer->options.settings.dtype),
+            (int)trainer->options.threads, trainer->options.threads == 1 ? "" : "s");
     fprintf(out,
             "step     %lld new positions by %lld games at once with %lld simulations a move, then %lld "
             "updates of %lld positions out of the last %lld\n",

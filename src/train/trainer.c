@@ -9,7 +9,6 @@
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tile_products.h"
 #include "tidemark.h"
-#include "train/tuning.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,22 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, USUAL_WARMUP = 100, USUAL_STEPS = 2000, HELD = 500, OWN_SETTINGS = 8192 };
-
-struct tide_trainer {
-    struct tide_task *task;
-    struct tide_train_options options; /* settled */
-    struct tide_checkpoint_dir out;    /* held while the run goes on */
-    char resumed[PATH_BYTES];          /* "": from nothing */
-    char passed_over[512];             /* why newer checkpoints were skipped */
-    struct tide_graph *graph;
-    struct tide_device *device;
-    struct tide_plan plan, least;
-    struct tide_machine *machine;
-    int64_t done;
-    struct tide_tuning tuning;
-    bool is_warm; /* after the first step of this process: no more allocations */
-};
+enum { USUAL_WARMUP = 100, USUAL_STEPS = 2000, HELD = 500, OWN_SETTINGS = 8192 };
 
 /* ---- what run this is */
 
@@ -45,7 +29,7 @@ static int lock_out(struct tide_trainer *t, struct tide_err *err)
 /* True if a checkpoint is in the directory of a run. */
 static bool is_in(const char *checkpoint, const char *dir)
 {
-    char above[PATH_BYTES + 4];
+    char above[TIDE_SETTING_PATH_BYTES + 4];
     struct stat a, b;
     snprintf(above, sizeof above, "%s/..", checkpoint);
     return !stat(above, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -238,7 +222,7 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_task_kind *kind = t->task->kind;
     size_t least = SIZE_MAX;
-    if (tide_cpu_device_new(t->options.reference, &t->device, err) || make_graph(t, &t->graph, err))
+    if (tide_cpu_device_new(false, &t->device, err) || make_graph(t, &t->graph, err))
         return -1;
     settle_threads(t);
     int status = choose_plan(t, &least, err);
@@ -419,62 +403,12 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
 
 /* ---- looking */
 
-const struct tide_train_options *tide_trainer_options(const struct tide_trainer *t)
-{
-    return &t->options;
-}
-
-const struct tide_task *tide_trainer_task(const struct tide_trainer *t)
-{
-    return t->task;
-}
-
-const struct tide_graph *tide_trainer_graph(const struct tide_trainer *t)
-{
-    return t->graph;
-}
-
-const struct tide_plan *tide_trainer_layout(const struct tide_trainer *t)
-{
-    return &t->plan;
-}
-
-const struct tide_plan *tide_trainer_least(const struct tide_trainer *t)
-{
-    return &t->least;
-}
-
 size_t tide_trainer_planned(const struct tide_trainer *t)
 {
     return t->plan.total + tide_task_beside(t->task);
 }
 
-struct tide_device *tide_trainer_device(const struct tide_trainer *t)
-{
-    return t->device;
-}
-
-struct tide_machine *tide_trainer_machine(const struct tide_trainer *t)
-{
-    return t->machine;
-}
-
-int64_t tide_trainer_done(const struct tide_trainer *t)
-{
-    return t->done;
-}
-
-const char *tide_trainer_resumed(const struct tide_trainer *t)
-{
-    return t->resumed[0] ? t->resumed : NULL;
-}
-
 int tide_trainer_threads(const struct tide_trainer *t)
 {
     return t->tuning.most > 1 ? t->tuning.now : (int)t->options.threads;
-}
-
-const char *tide_trainer_passed_over(const struct tide_trainer *t)
-{
-    return t->passed_over[0] ? t->passed_over : NULL;
 }

@@ -13,6 +13,7 @@
 #define TIDE_TRAINER_H
 
 #include "train/task.h"
+#include "train/tuning.h"
 
 struct tide_train_options {
     struct tide_train_settings settings; /* not given: as in the resumed run, or the default */
@@ -20,12 +21,25 @@ struct tide_train_options {
     int64_t threads;                     /* or TIDE_NOT_GIVEN */
     int64_t budget_bytes;                /* 0: none */
     int keep;                            /* checkpoints */
-    bool reference;                      /* products in plain C, for tests */
     bool plans_only;                     /* it will not be started: `out` is neither made nor locked */
     bool (*hurries)(void);               /* true: stop in the middle of a step; called often; NULL: never */
 };
 
-struct tide_trainer;
+/* Others read it and change nothing. */
+struct tide_trainer {
+    struct tide_task *task;
+    struct tide_train_options options; /* settled */
+    struct tide_graph *graph;
+    struct tide_device *device;
+    struct tide_plan plan, least;          /* the smallest */
+    struct tide_machine *machine;          /* NULL before the start */
+    int64_t done;                          /* steps, with those before a resume */
+    char resumed[TIDE_SETTING_PATH_BYTES]; /* from where; "": a new run */
+    char passed_over[512];                 /* why newer checkpoints were skipped; "": there were none */
+    struct tide_checkpoint_dir out;        /* held while the run goes on */
+    struct tide_tuning tuning;
+    bool is_warm; /* after the first step of this process: no more allocations */
+};
 
 /* Refuses a budget that no exact plan fits, with the least possible and what would fit, and a directory that
  * holds a run that is not resumed, or that another process trains into. Locks the directory until the trainer
@@ -56,23 +70,11 @@ int tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size, st
 /* Saves into the directory of the options. -1: what was there stays. Refuses weights that are not finite. */
 int tide_trainer_save(struct tide_trainer *trainer, struct tide_err *err);
 
-/* All borrowed. The options are settled; the machine is NULL before the start. */
-const struct tide_task *tide_trainer_task(const struct tide_trainer *trainer);
-const struct tide_train_options *tide_trainer_options(const struct tide_trainer *trainer);
-const struct tide_graph *tide_trainer_graph(const struct tide_trainer *trainer);
-const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
-const struct tide_plan *tide_trainer_least(const struct tide_trainer *trainer);
 /* All memory of the run: the arena, and what the task holds besides it. */
 size_t tide_trainer_planned(const struct tide_trainer *trainer);
-struct tide_device *tide_trainer_device(const struct tide_trainer *trainer);
-struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
-int64_t tide_trainer_done(const struct tide_trainer *trainer);        /* steps, with those before a resume */
-const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from where; NULL: a new run */
+
 /* The number of threads that steps are fastest with, as far as is known; at most that of the options. */
 int tide_trainer_threads(const struct tide_trainer *trainer);
-
-/* Why newer checkpoints than the resumed one were skipped; NULL: there were none. */
-const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
 
 /* ---- for tasks */
 

@@ -50,13 +50,13 @@ static struct tide_trainer *started(const struct tide_train_options *options)
 /* All weights, one tensor after another; caller frees. */
 static char *weights_of(struct tide_trainer *t, size_t *ret_bytes)
 {
-    const struct tide_graph *graph = tide_trainer_graph(t);
+    const struct tide_graph *graph = t->graph;
     size_t used = 0;
-    char *copy = malloc(tide_trainer_layout(t)->bytes[TIDE_TRAINED]);
+    char *copy = malloc(t->plan.bytes[TIDE_TRAINED]);
     assert_non_null(copy);
     for (int i = 0; i < graph->tensor_count; i++)
         if (graph->tensors[i].role == TIDE_PARAMETER) {
-            memcpy(copy + used, lent(tide_trainer_machine(t), i), graph->tensors[i].bytes);
+            memcpy(copy + used, lent(t->machine, i), graph->tensors[i].bytes);
             used += graph->tensors[i].bytes;
         }
     *ret_bytes = used;
@@ -79,14 +79,14 @@ static void break_a_step(const struct tide_train_options *options, bool fused)
     struct tide_train_report made;
     struct tide_err err = {0};
     size_t bytes;
-    assert_int_equal(tide_trainer_layout(t)->choices.fused, fused);
+    assert_int_equal(t->plan.choices.fused, fused);
     assert_int_equal(tide_trainer_step(t, &made, &err), 0);
-    float *weight = lent(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t)));
+    float *weight = lent(t->machine, first_parameter(t->graph));
     *weight = NAN;
     char *before = weights_of(t, &bytes);
     assert_int_equal(tide_trainer_step(t, &made, &err), -1);
     assert_non_null(strstr(err.text, "of step 2 is not a finite number"));
-    assert_int_equal(tide_trainer_done(t), 1);
+    assert_int_equal(t->done, 1);
     char *after = weights_of(t, &bytes);
     assert_memory_equal(before, after, bytes);
     free(before);
@@ -98,7 +98,7 @@ static size_t least_of(const struct tide_train_options *options)
 {
     struct tide_trainer *t;
     assert_int_equal(new_trainer(options, &t, NULL), 0);
-    size_t least = tide_trainer_least(t)->total;
+    size_t least = t->least.total;
     tide_trainer_free(t);
     return least;
 }
@@ -127,7 +127,7 @@ static void weights_that_are_no_numbers_are_not_saved(void **state)
     assert_non_null(mkdtemp(dir));
     options.out = dir;
     struct tide_trainer *t = started(&options);
-    *(float *)lent(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t))) = INFINITY;
+    *(float *)lent(t->machine, first_parameter(t->graph)) = INFINITY;
     assert_int_equal(tide_trainer_save(t, &err), -1);
     assert_non_null(strstr(err.text, "they are not saved"));
     tide_trainer_free(t);
@@ -145,14 +145,14 @@ static void the_parts_of_every_plan_are_the_whole(void **state)
         struct tide_err err = {0};
         options.budget_bytes = i == 2 ? 0 : (int64_t)(least + (size_t)i * least / 8);
         assert_int_equal(new_trainer(&options, &t, &err), 0);
-        const struct tide_plan *plan = tide_trainer_layout(t);
+        const struct tide_plan *plan = &t->plan;
         assert_int_equal(tide_train_breakdown(t, &b, &err), 0);
         assert_int_equal(b.weights + b.optimizer + b.gradients + b.inputs + b.activations + b.head,
                          plan->total);
         size_t alive = b.others;
         for (int k = 0; k < b.owner_count; k++)
             alive += b.owners[k].bytes;
-        assert_int_equal(alive, plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound);
+        assert_int_equal(alive, plan->layouts[tide_graph_training(t->graph)].lower_bound);
         tide_trainer_free(t);
     }
 }
@@ -162,14 +162,14 @@ static void first_weights_have_the_deviation_of_gpt2(void **state)
     (void)state;
     struct tide_train_options options = tiny();
     struct tide_trainer *t = started(&options);
-    const struct tide_graph *graph = tide_trainer_graph(t);
+    const struct tide_graph *graph = t->graph;
     for (int i = 0; i < graph->tensor_count; i++) {
         const struct tide_tensor *w = &graph->tensors[i];
         if (w->role != TIDE_PARAMETER || w->rank < 2)
             continue;
         double sum = 0, squares = 0, wanted = strstr(w->name, "c_proj") ? 0.01 : 0.02;
         int64_t count = tide_tensor_count(w);
-        const float *x = lent(tide_trainer_machine(t), i);
+        const float *x = lent(t->machine, i);
         for (int64_t k = 0; k < count; k++) {
             sum += (double)x[k];
             squares += (double)x[k] * (double)x[k];
