@@ -19,9 +19,10 @@ enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
 static size_t place(struct tide_grpo *g, char *room, size_t *ret_texts)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
-    size_t prompts = (size_t)s->prompts, group = (size_t)s->group, new_tokens = (size_t)s->new_tokens;
+    size_t prompts = (size_t)s->prompts, group = (size_t)s->rule.group,
+           new_tokens = (size_t)s->rule.new_tokens;
     size_t sequences = prompts * group, length = (size_t)g->task.sequence + 1, at = 0;
-    size_t logs = (g->rule.epochs > 1 ? 1 : 0) + (g->rule.beta > 0 ? 1 : 0);
+    size_t logs = (g->rule->epochs > 1 ? 1 : 0) + (g->rule->beta > 0 ? 1 : 0);
     g->asked = tide_part(room, &at, prompts * sizeof *g->asked);
     g->prompt_tokens = tide_part(room, &at, prompts * (size_t)g->prompt_most * sizeof *g->prompt_tokens);
     g->made = tide_part(room, &at, sequences * sizeof *g->made);
@@ -53,12 +54,12 @@ static void size_step(struct tide_grpo *g)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
-    g->sequences = s->prompts * s->group;
+    g->sequences = s->prompts * s->rule.group;
     g->task.passes = (g->sequences + g->task.batch - 1) / g->task.batch;
     g->longest = g->longest ? g->longest : longest_text(g);
     size_t texts, all = place(g, NULL, &texts);
-    size_t rollout = tide_rollout_bytes(g->task.batch, g->sequences, s->new_tokens);
-    size_t rewarder = g->options.reward ? tide_rewarder_bytes(s->group) : 0;
+    size_t rollout = tide_rollout_bytes(g->task.batch, g->sequences, s->rule.new_tokens);
+    size_t rewarder = g->options.reward ? tide_rewarder_bytes(s->rule.group) : 0;
     g->memory[ROLLOUT] = (struct tide_task_memory){"rollout", rollout + texts};
     g->memory[REWARDS] = (struct tide_task_memory){"rewards", rewarder + all - texts};
     g->memory[PROMPTS] = (struct tide_task_memory){"prompts", tide_prompts_bytes(g->prompts)};
@@ -73,7 +74,7 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
     struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_gpt_config *config = &g->language.config;
     size_step(g);
-    if (tide_gpt_build_policy(graph, config, task->batch, task->sequence, &g->rule, &g->policy, err))
+    if (tide_gpt_build_policy(graph, config, task->batch, task->sequence, g->rule, &g->policy, err))
         return -1;
     return tide_gpt_build_decoder(graph, config, task->batch, task->sequence + 1, &g->decoder, err);
 }
@@ -102,7 +103,7 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
     if (fits)
         return tide_err_hint(err, "--micro-batch 1 --prompts-per-step %lld would fit", (long long)fits);
     s->prompts = 1;
-    fits = tide_trainer_most_that_fits(trainer, &s->group);
+    fits = tide_trainer_most_that_fits(trainer, &s->rule.group);
     return fits > 1 ? tide_err_hint(err, "--micro-batch 1 --prompts-per-step 1 --group %lld would fit",
                                     (long long)fits)
                     : 0;
@@ -125,8 +126,10 @@ static int take_room(struct tide_grpo *g, struct tide_err *err)
 static int open_rewarder(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_grpo_options *o = &g->options;
-    struct tide_reward_command how = {
-        .command = o->reward, .timeout_ms = o->reward_timeout_ms, .most = o->settings.group, .say = o->say};
+    struct tide_reward_command how = {.command = o->reward,
+                                      .timeout_ms = o->reward_timeout_ms,
+                                      .most = o->settings.rule.group,
+                                      .say = o->say};
     return o->reward ? tide_rewarder_command(&how, &g->rewarder, err) : 0;
 }
 
@@ -175,7 +178,7 @@ static int keep_reference(struct tide_grpo *g, const struct tide_trainer *traine
 
 static int open_reference(struct tide_grpo *g, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    if (g->rule.beta <= 0 || g->language.config.adapter_rank)
+    if (g->rule->beta <= 0 || g->language.config.adapter_rank)
         return 0;
     if (keep_reference(g, trainer, err) ||
         tide_streamed_open(trainer->graph, TIDE_GPT_REFERENCE, g->options.settings.reference, &g->streamed,
@@ -194,7 +197,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     uint64_t seed = (uint64_t)trainer->options.settings.seed;
     bool loads = l->from[0] && !l->base[0] && !trainer->resumed[0];
     if (open_rewarder(g, err) || take_room(g, err) ||
-        tide_rollout_new(&l->config, &g->decoder, machine, g->sequences, g->options.settings.new_tokens,
+        tide_rollout_new(&l->config, &g->decoder, machine, g->sequences, g->options.settings.rule.new_tokens,
                          &g->rollout, err) ||
         tide_language_start(l, graph, machine, seed, err) ||
         (loads && tide_checkpoint_load(l->from, graph, machine, false, err)))
@@ -247,12 +250,12 @@ static int roll_out(struct tide_grpo *g, const struct tide_rollout_request *requ
 /* Copies completions from the rollout to the sequences of the update. */
 static void take_sequences(struct tide_grpo *g)
 {
-    int64_t length = g->task.sequence + 1, new_tokens = g->rule.new_tokens;
-    float *reference = g->logs + (g->rule.epochs > 1 ? g->sequences * new_tokens : 0);
+    int64_t length = g->task.sequence + 1, new_tokens = g->rule->new_tokens;
+    float *reference = g->logs + (g->rule->epochs > 1 ? g->sequences * new_tokens : 0);
     int64_t tokens = 0, ended = 0;
     for (int64_t i = 0; i < g->sequences; i++) {
         struct tide_completion made = tide_rollout_completion(g->rollout, i);
-        const struct tide_rollout_prompt *prompt = &g->asked[i / g->rule.group];
+        const struct tide_rollout_prompt *prompt = &g->asked[i / g->rule->group];
         int32_t *to = g->tokens + i * length;
         memcpy(to, prompt->tokens, (size_t)prompt->count * sizeof *to);
         memcpy(to + prompt->count, made.tokens, (size_t)made.count * sizeof *to);
@@ -260,8 +263,8 @@ static void take_sequences(struct tide_grpo *g)
             .tokens = to,
             .prompt = prompt->count,
             .completion = made.count,
-            .old_log = g->rule.epochs > 1 ? g->logs + i * new_tokens : NULL,
-            .reference_log = g->rule.beta > 0 ? reference + i * new_tokens : NULL};
+            .old_log = g->rule->epochs > 1 ? g->logs + i * new_tokens : NULL,
+            .reference_log = g->rule->beta > 0 ? reference + i * new_tokens : NULL};
         tokens += made.count;
         ended += made.ended;
     }
@@ -288,7 +291,7 @@ static size_t put_text(struct tide_grpo *g, int64_t sequence, size_t at,
 
 static int ask(struct tide_grpo *g, int64_t step, struct tide_err *err)
 {
-    int64_t prompts = g->options.settings.prompts, group = g->rule.group;
+    int64_t prompts = g->options.settings.prompts, group = g->rule->group;
     for (int64_t i = 0; i < prompts; i++) {
         struct tide_prompt p;
         size_t at = 0;
@@ -323,7 +326,7 @@ static int refer(struct tide_grpo *g, struct tide_machine *machine, struct tide_
     for (int64_t i = 0; i < g->task.passes; i++) {
         const struct tide_policy_sequence *some = g->made + i * g->task.batch;
         int64_t count = count_of(g, i);
-        tide_policy_fill(&batch, &g->rule, some, count, 0);
+        tide_policy_fill(&batch, g->rule, some, count, 0);
         if (tide_machine_run(machine, g->policy.reference)) {
             tide_streamed_failed(g->streamed, err);
             return tide_err_wrap(err, "the reference of the KL term");
@@ -343,13 +346,13 @@ static int update(struct tide_grpo *g, struct tide_machine *machine, struct tide
     for (int64_t i = 0; i < g->task.passes; i++) {
         const struct tide_policy_sequence *some = g->made + i * g->task.batch;
         int64_t count = count_of(g, i);
-        tide_policy_fill(&batch, &g->rule, some, count, epoch);
+        tide_policy_fill(&batch, g->rule, some, count, epoch);
         loss += (double)tide_machine_pass(machine, i, rule);
         if (!isfinite(loss))
-            return tide_trainer_stop_at((rule->step.step - 1) / g->rule.epochs + 1, "loss", err);
+            return tide_trainer_stop_at((rule->step.step - 1) / g->rule->epochs + 1, "loss", err);
         const float *logs = tide_machine_result(machine, g->policy.gpt.train, g->policy.log_probabilities);
         tide_policy_count(&batch, logs, sums);
-        if (epoch == 0 && g->rule.epochs > 1)
+        if (epoch == 0 && g->rule->epochs > 1)
             tide_policy_take(some, count, logs, false);
     }
     ret_step->loss = loss / (double)g->task.passes;
@@ -363,10 +366,10 @@ static int learn(struct tide_grpo *g, struct tide_machine *machine, struct tide_
     struct tide_policy_rewards rewards;
     struct tide_policy_sums sums = {0};
     int64_t step = rule->step.step;
-    tide_policy_advantages(&g->rule, g->rewards, g->options.settings.prompts, g->advantages, &rewards);
+    tide_policy_advantages(g->rule, g->rewards, g->options.settings.prompts, g->advantages, &rewards);
     for (int64_t i = 0; i < g->sequences; i++)
         g->made[i].advantage = g->advantages[i];
-    tide_policy_weigh(&g->rule, g->made, g->sequences, g->task.batch);
+    tide_policy_weigh(g->rule, g->made, g->sequences, g->task.batch);
     if (g->policy.reference >= 0) {
         tide_phase_begin("reference");
         int bad = refer(g, machine, err);
@@ -376,8 +379,8 @@ static int learn(struct tide_grpo *g, struct tide_machine *machine, struct tide_
     }
     tide_phase_begin("update");
     int bad = 0;
-    for (int64_t epoch = 0; !bad && epoch < g->rule.epochs; epoch++) {
-        rule->step.step = (step - 1) * g->rule.epochs + epoch + 1;
+    for (int64_t epoch = 0; !bad && epoch < g->rule->epochs; epoch++) {
+        rule->step.step = (step - 1) * g->rule->epochs + epoch + 1;
         bad = update(g, machine, rule, epoch, &sums, ret_step, err);
     }
     tide_phase_end("update");
@@ -386,7 +389,7 @@ static int learn(struct tide_grpo *g, struct tide_machine *machine, struct tide_
     g->numbers[REWARD].value = rewards.mean;
     g->numbers[SPREAD].value = rewards.spread;
     g->numbers[EQUAL].value = rewards.equal_share;
-    g->numbers[KL].value = g->rule.beta > 0 ? sums.kl / tokens : NAN;
+    g->numbers[KL].value = g->rule->beta > 0 ? sums.kl / tokens : NAN;
     g->numbers[CLIPPED].value = (sums.clipped_low + sums.clipped_high) / tokens;
     return bad;
 }
@@ -405,8 +408,8 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
     int64_t number = rule->step.step, began = tide_clock_ns();
     struct tide_rollout_request request = {.prompts = g->asked,
                                            .prompt_count = g->options.settings.prompts,
-                                           .group = g->rule.group,
-                                           .new_tokens = g->rule.new_tokens,
+                                           .group = g->rule->group,
+                                           .new_tokens = g->rule->new_tokens,
                                            .end = g->end,
                                            .rule = g->sampling,
                                            .step = (uint64_t)number};
@@ -448,7 +451,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
         return 0;
     struct tide_rollout_request request = {.prompts = g->asked,
                                            .group = 1,
-                                           .new_tokens = g->rule.new_tokens,
+                                           .new_tokens = g->rule->new_tokens,
                                            .end = g->end,
                                            .rule = {.top_p = 1}};
     for (int64_t first = 0; first < questions; first += prompts) {
@@ -501,13 +504,14 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
         out,
         "prompts  %lld%s, the longest of %lld tokens; %lld a step, %lld completions of at most %lld tokens each\n",
         (long long)tide_prompts_count(g->prompts), g->sums ? " sums made up here" : "",
-        (long long)g->prompt_most, (long long)s->prompts, (long long)s->group, (long long)s->new_tokens);
+        (long long)g->prompt_most, (long long)s->prompts, (long long)s->rule.group,
+        (long long)s->rule.new_tokens);
     fprintf(out, "update   loss %s, advantages by %s", s->loss, s->scale_rewards);
-    if (s->beta > 0)
-        fprintf(out, ", beta %g to %s", s->beta,
+    if (s->rule.beta > 0)
+        fprintf(out, ", beta %g to %s", s->rule.beta,
                 g->language.config.adapter_rank ? "the model without adapters" : "the first weights");
     fprintf(out, "; %lld sequences a pass%s\n", (long long)s->micro_batch,
-            s->epochs > 1 ? ", several inner epochs" : "");
+            s->rule.epochs > 1 ? ", several inner epochs" : "");
 }
 
 static const struct tide_task_kind kind = {

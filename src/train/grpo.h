@@ -16,14 +16,15 @@
 #include "train/policy.h"
 #include "train/task.h"
 
-/* Settings that were not given are TIDE_NOT_GIVEN or NULL. Names are policy.h's. */
+/* Settings that were not given are TIDE_NOT_GIVEN or NULL. */
 struct tide_grpo_settings {
-    int64_t prompts, group, new_tokens, epochs; /* prompts: per step */
-    int64_t micro_batch;                        /* sequences per pass, and of the decoder */
+    int64_t prompts;     /* per step */
+    int64_t micro_batch; /* sequences per pass, and of the decoder */
     int64_t top_k;
-    double temperature, top_p, epsilon, epsilon_high, beta;
-    const char *loss, *scale_rewards, *kl;
-    char reference[TIDE_LANGUAGE_PATH]; /* the weights that the run began with; "": not needed */
+    double top_p;
+    struct tide_policy_rule rule;
+    const char *loss, *scale_rewards, *kl; /* names of policy.h; they decide what the rule says of them */
+    char reference[TIDE_LANGUAGE_PATH];    /* the weights that the run began with; "": not needed */
 };
 
 extern const struct tide_setting tide_grpo_settings[];

@@ -39,7 +39,7 @@ struct tide_grpo {
     struct tide_task_number numbers[NUMBERS];
     struct tide_task_memory memory[MEMORY];
     struct tide_language language;
-    struct tide_policy_rule rule;
+    const struct tide_policy_rule *rule; /* of the settings */
     struct tide_sample_rule sampling;
     bool chose_micro_batch; /* it was not given */
     int32_t end;            /* -1: none */

@@ -16,16 +16,16 @@ enum { MICRO_BATCH_TOKENS = 1536 }; /* per pass, by default */
 
 const struct tide_setting tide_grpo_settings[] = {
     {"prompts", TIDE_SETTING_COUNT, OF(prompts), 1, INT32_MAX, NULL, false},
-    {"group", TIDE_SETTING_COUNT, OF(group), 2, INT32_MAX, NULL, false},
-    {"new_tokens", TIDE_SETTING_COUNT, OF(new_tokens), 1, INT32_MAX, NULL, false},
-    {"epochs", TIDE_SETTING_COUNT, OF(epochs), 1, INT32_MAX, NULL, false},
+    {"group", TIDE_SETTING_COUNT, OF(rule.group), 2, INT32_MAX, NULL, false},
+    {"new_tokens", TIDE_SETTING_COUNT, OF(rule.new_tokens), 1, INT32_MAX, NULL, false},
+    {"epochs", TIDE_SETTING_COUNT, OF(rule.epochs), 1, INT32_MAX, NULL, false},
     {"micro_batch", TIDE_SETTING_COUNT, OF(micro_batch), 1, INT32_MAX, NULL, false},
     {"top_k", TIDE_SETTING_COUNT, OF(top_k), 0, INT32_MAX, NULL, false},
-    {"temperature", TIDE_SETTING_REAL, OF(temperature), 0, 0, NULL, false},
+    {"temperature", TIDE_SETTING_REAL, OF(rule.temperature), 0, 0, NULL, false},
     {"top_p", TIDE_SETTING_REAL, OF(top_p), 0, 0, NULL, false},
-    {"epsilon", TIDE_SETTING_REAL, OF(epsilon), 0, 0, NULL, false},
-    {"epsilon_high", TIDE_SETTING_REAL, OF(epsilon_high), 0, 0, NULL, false},
-    {"beta", TIDE_SETTING_REAL, OF(beta), 0, 0, NULL, false},
+    {"epsilon", TIDE_SETTING_REAL, OF(rule.epsilon), 0, 0, NULL, false},
+    {"epsilon_high", TIDE_SETTING_REAL, OF(rule.epsilon_high), 0, 0, NULL, false},
+    {"beta", TIDE_SETTING_REAL, OF(rule.beta), 0, 0, NULL, false},
     {"loss", TIDE_SETTING_CHOICE, OF(loss), 0, 0, tide_policy_kinds, false},
     {"scale_rewards", TIDE_SETTING_CHOICE, OF(scale_rewards), 0, 0, tide_policy_scales, false},
     {"kl", TIDE_SETTING_CHOICE, OF(kl), 0, 0, tide_policy_kls, true},
@@ -114,7 +114,7 @@ static int settle_end(struct tide_grpo *g, struct tide_err *err)
 static int measure_prompts(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_vocabulary *v = g->language.vocabulary;
-    int64_t positions = g->language.config.positions, new_tokens = g->options.settings.new_tokens;
+    int64_t positions = g->language.config.positions, new_tokens = g->options.settings.rule.new_tokens;
     int32_t *room = NULL;
     size_t size = 0;
     int status = 0;
@@ -172,39 +172,31 @@ static int settle_rule(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
     const struct tide_policy_rule *usual = &tide_policy_default;
     int64_t positions = g->language.config.positions;
     tide_setting_usual(&s->prompts, g->options.prompts ? 1 : SUMS_PROMPTS);
-    tide_setting_usual(&s->group, usual->group);
-    tide_setting_usual(&s->epochs, usual->epochs);
+    tide_setting_usual(&s->rule.group, usual->group);
+    tide_setting_usual(&s->rule.epochs, usual->epochs);
     tide_setting_usual(&s->top_k, 0);
-    tide_setting_usual(&s->new_tokens, !g->options.prompts                ? SUMS_NEW_TOKENS
-                                       : positions < 2 * USUAL_NEW_TOKENS ? positions / 2
-                                                                          : USUAL_NEW_TOKENS);
-    tide_setting_usual_real(&s->temperature, usual->temperature);
+    tide_setting_usual(&s->rule.new_tokens, !g->options.prompts                ? SUMS_NEW_TOKENS
+                                            : positions < 2 * USUAL_NEW_TOKENS ? positions / 2
+                                                                               : USUAL_NEW_TOKENS);
+    tide_setting_usual_real(&s->rule.temperature, usual->temperature);
     tide_setting_usual_real(&s->top_p, 1);
-    tide_setting_usual_real(&s->epsilon, usual->epsilon);
-    tide_setting_usual_real(&s->epsilon_high, s->epsilon);
-    tide_setting_usual_real(&s->beta, usual->beta);
+    tide_setting_usual_real(&s->rule.epsilon, usual->epsilon);
+    tide_setting_usual_real(&s->rule.epsilon_high, s->rule.epsilon);
+    tide_setting_usual_real(&s->rule.beta, usual->beta);
     s->loss = s->loss ? s->loss : tide_policy_kinds[usual->kind];
     s->scale_rewards = s->scale_rewards ? s->scale_rewards : tide_policy_scales[usual->scale_rewards];
     s->kl = s->kl ? s->kl : tide_policy_kls[usual->plain_kl ? TIDE_KL_PLAIN : TIDE_KL_CORRECTED];
-    g->rule = (struct tide_policy_rule){
-        .kind = (enum tide_policy_kind)find_name(tide_policy_kinds, s->loss),
-        .scale_rewards = (enum tide_policy_scale)find_name(tide_policy_scales, s->scale_rewards),
-        .group = s->group,
-        .new_tokens = s->new_tokens,
-        .epochs = s->epochs,
-        .temperature = s->temperature,
-        .epsilon = s->epsilon,
-        .epsilon_high = s->epsilon_high,
-        .beta = s->beta,
-        .plain_kl = find_name(tide_policy_kls, s->kl) == TIDE_KL_PLAIN,
-    };
+    s->rule.kind = (enum tide_policy_kind)find_name(tide_policy_kinds, s->loss);
+    s->rule.scale_rewards = (enum tide_policy_scale)find_name(tide_policy_scales, s->scale_rewards);
+    s->rule.plain_kl = find_name(tide_policy_kls, s->kl) == TIDE_KL_PLAIN;
+    g->rule = &s->rule;
     g->sampling = (struct tide_sample_rule){
-        .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = seed};
-    if (s->group > INT32_MAX / s->prompts)
+        .temperature = s->rule.temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = seed};
+    if (s->rule.group > INT32_MAX / s->prompts)
         return tide_err_set(err, "%lld prompts of %lld completions are too many", (long long)s->prompts,
-                            (long long)s->group);
-    g->sequences = s->prompts * s->group;
-    return tide_policy_rule_check(&g->rule, err) || tide_sample_rule_check(&g->sampling, err) ? -1 : 0;
+                            (long long)s->rule.group);
+    g->sequences = s->prompts * s->rule.group;
+    return tide_policy_rule_check(g->rule, err) || tide_sample_rule_check(&g->sampling, err) ? -1 : 0;
 }
 
 /* Decides how sequences are divided; each counts with the longest length that it may reach. */
@@ -212,7 +204,7 @@ static void settle_sizes(struct tide_grpo *g)
 {
     struct tide_grpo_settings *s = &g->options.settings;
     struct tide_task *task = &g->task;
-    task->sequence = g->prompt_most + s->new_tokens - 1;
+    task->sequence = g->prompt_most + s->rule.new_tokens - 1;
     int64_t usual = MICRO_BATCH_TOKENS / task->sequence;
     g->chose_micro_batch = s->micro_batch == TIDE_NOT_GIVEN;
     tide_setting_usual(&s->micro_batch, usual < 1 ? 1 : usual);
