@@ -137,15 +137,14 @@ static struct results against_other(const struct tide_selfplay_player *net,
                                     const struct tide_selfplay_player *other, int64_t games,
                                     int64_t simulations)
 {
-    const struct tide_game *game = tide_selfplay_game(net);
+    const struct tide_game *game = &net->game;
     struct tide_selfgames_rule rule = {.search = of_net,
                                        .games = 2 * TIDE_SELFPLAY_AT_ONCE, /* a match plays half of them */
                                        .simulations = simulations,
                                        .children = tide_search_children(game, simulations)};
     struct tide_selfgames_room room = tide_selfgames_room(game, &rule);
     void *trees = take(room.trees), *records = take(room.records), *rest = take(room.games);
-    const struct tide_evaluator *const both[2] = {tide_selfplay_evaluator(net),
-                                                  tide_selfplay_evaluator(other)};
+    const struct tide_evaluator *const both[2] = {&net->evaluator, &other->evaluator};
     struct tide_selfgames_score score;
     struct tide_selfgames *table = tide_selfgames_place(game, &rule, &room, trees, records, NULL, rest);
     if (tide_selfgames_match(table, both, (games + 1) / 2, seed, NULL, &score))
@@ -199,11 +198,11 @@ static void print(const char *check, const struct tide_selfplay_player *player,
     int64_t games = r->won + r->drawn + r->lost;
     tide_json_init(&json, stdout, true);
     tide_json_object(&json, NULL);
-    tide_json_text(&json, "game", tide_selfplay_game(player)->name);
-    tide_json_integer(&json, "step", tide_selfplay_steps(player));
+    tide_json_text(&json, "game", player->game.name);
+    tide_json_integer(&json, "step", player->steps);
     tide_json_text(&json, "check", check);
     if (other)
-        tide_json_integer(&json, "other_step", tide_selfplay_steps(other));
+        tide_json_integer(&json, "other_step", other->steps);
     tide_json_integer(&json, "won", r->won);
     tide_json_integer(&json, "drawn", r->drawn);
     tide_json_integer(&json, "lost", r->lost);
@@ -279,10 +278,10 @@ static int value_by_rollouts(void *context, const struct tide_position *position
 static struct results alone(const char *check, const struct tide_selfplay_player *player, int64_t games,
                             int64_t simulations, int64_t rollouts)
 {
-    const struct tide_game *game = tide_selfplay_game(player);
+    const struct tide_game *game = &player->game;
     struct tide_rollouts random = {.game = game, .random = {.seed = seed}};
     struct tide_evaluator by_rollouts = {.most = 1, .evaluate = value_by_rollouts, .context = &random};
-    struct side net = side_of(game, &of_net, *tide_selfplay_evaluator(player), simulations),
+    struct side net = side_of(game, &of_net, player->evaluator, simulations),
                 other = side_of(game, &plain, by_rollouts, rollouts);
     struct results r = !strcmp(check, "perfect")   ? against_perfect(&net, games)
                        : !strcmp(check, "tactics") ? on_tactics(&net, games)
@@ -304,11 +303,11 @@ int main(int argc, char **argv)
         return 2;
     }
     struct tide_selfplay_player *player = open_run(argv[1]), *other = is_match ? open_run(argv[5]) : NULL;
-    check_game(argv[2], tide_selfplay_game(player));
+    check_game(argv[2], &player->game);
     int64_t games = number(argc, argv, 3, 200), simulations = number(argc, argv, 4, 400);
     int64_t began = tide_clock_ns();
     seed = (uint64_t)number(argc, argv, 6, 1);
-    if (is_match && !is_same(tide_selfplay_game(player), tide_selfplay_game(other)))
+    if (is_match && !is_same(&player->game, &other->game))
         refuse("the two are of different games");
     struct results r = is_match ? against_other(player, other, games, simulations)
                                 : alone(argv[2], player, games, simulations, number(argc, argv, 5, 1000));

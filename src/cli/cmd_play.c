@@ -125,11 +125,11 @@ static int open_opponent(struct opponent *o, const char *run, const struct value
     }
     if (tide_selfplay_open(run, &o->net, err))
         return -1;
-    o->game = *tide_selfplay_game(o->net);
-    int64_t steps = tide_selfplay_steps(o->net);
+    o->game = o->net->game;
+    int64_t steps = o->net->steps;
     snprintf(o->name, sizeof o->name, "tidemark, %s step%s", TIDE_COUNT((double)steps),
              steps == 1 ? "" : "s");
-    return tide_player_init(&o->player, &o->game, tide_selfplay_evaluator(o->net), err);
+    return tide_player_init(&o->player, &o->game, &o->net->evaluator, err);
 }
 
 /* ---- playing */

@@ -1,21 +1,10 @@
 #include "train/selfplay_player.h"
 #include "base/text.h"
 #include "rt/cpu/cpu_device.h"
-#include "train/netplayer.h"
 #include "train/selfplay.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct tide_selfplay_player {
-    struct tide_game game;
-    struct tide_graph *graph;
-    struct tide_device *device;
-    struct tide_machine *machine;
-    struct tide_netplayer net;
-    struct tide_evaluator evaluator;
-    int64_t steps;
-};
 
 /* Reads which game and net it was. */
 static int read_run(struct tide_selfplay_player *p, const char *run, const char *path,
@@ -90,19 +79,4 @@ void tide_selfplay_free(struct tide_selfplay_player *p)
     tide_device_free(p->device);
     tide_graph_free(p->graph);
     free(p);
-}
-
-const struct tide_game *tide_selfplay_game(const struct tide_selfplay_player *p)
-{
-    return &p->game;
-}
-
-const struct tide_evaluator *tide_selfplay_evaluator(const struct tide_selfplay_player *p)
-{
-    return &p->evaluator;
-}
-
-int64_t tide_selfplay_steps(const struct tide_selfplay_player *p)
-{
-    return p->steps;
 }
