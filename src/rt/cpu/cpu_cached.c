@@ -73,7 +73,7 @@ TIDE_INLINE tide_16 sixteen(const void *at, enum tide_dtype dtype)
     if (dtype == TIDE_F32)
         return *(const tide_16 *)at;
     for (int j = 0; j < 16; j++)
-        wide[j] = tide_bits_float((uint32_t)((const tide_bf16 *)at)[j] << 16);
+        wide[j] = tide_from_bf16(((const tide_bf16 *)at)[j]);
     return wide;
 }
 
@@ -87,26 +87,18 @@ TIDE_INLINE float total_of(tide_16 sum)
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-TIDE_INLINE void score_as(const float *q, const char *k, int64_t wide, int64_t stride, int64_t count,
-                          float *s, const enum tide_dtype dtype)
-{
-    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
-    for (int64_t i = 0; i < count; i++) {
-        tide_16 sum = {0};
-        for (int64_t j = 0; j < wide; j += 16)
-            sum += *(const tide_16 *)(q + j) * sixteen(k + (i * stride + j) * size, dtype);
-        s[i] = total_of(sum);
-    }
-}
-
-/* For several adjacent heads: scores are s[head * places + i]. */
+/* For some adjacent heads, whose keys are `stride` numbers apart: scores are s[head * places + i]. */
 TIDE_INLINE void score_heads_as(const float *q, const char *k, int64_t wide, int64_t heads, int64_t stride,
                                 int64_t count, int64_t places, float *s, const enum tide_dtype dtype)
 {
     const int64_t size = dtype == TIDE_F32 ? 4 : 2;
     for (int64_t i = 0; i < count; i++)
-        for (int64_t h = 0; h < heads; h++)
-            score_as(q + h * wide, k + (i * stride + h * wide) * size, wide, 0, 1, s + h * places + i, dtype);
+        for (int64_t h = 0; h < heads; h++) {
+            tide_16 sum = {0};
+            for (int64_t j = h * wide; j < (h + 1) * wide; j += 16)
+                sum += *(const tide_16 *)(q + j) * sixteen(k + (i * stride + j) * size, dtype);
+            s[h * places + i] = total_of(sum);
+        }
 }
 
 TIDE_INLINE void mix_heads_as(const float *s, const char *v, int64_t wide, int64_t heads, int64_t stride,
@@ -119,14 +111,7 @@ TIDE_INLINE void mix_heads_as(const float *s, const char *v, int64_t wide, int64
                 *(tide_16 *)(out + j) += s[h * places + i] * sixteen(v + (i * stride + j) * size, dtype);
 }
 
-/* For f32. Rows of keys and values are `stride` numbers apart. */
-TIDE_KERNEL(void, score,
-            (const float *q, const float *k, int64_t wide, int64_t stride, int64_t count, float *s),
-            (q, k, wide, stride, count, s))
-{
-    score_as(q, (const char *)k, wide, stride, count, s, TIDE_F32);
-}
-
+/* For one head in f32. */
 TIDE_KERNEL(void, mix,
             (const float *s, float scale, const float *v, int64_t wide, int64_t stride, int64_t count,
              float *out),
@@ -189,7 +174,7 @@ static void one_head(const struct cached *c, int64_t first, int64_t last, int64_
         gather(c, qkv_at(c, i, 0, head), 0, 1, q);
         for (int64_t j = 0; j < c->width; j++)
             q[j] *= scale;
-        score(q, k, c->wide, c->wide, count, s);
+        score_heads(q, (const char *)k, c->wide, 1, c->wide, count, c->places, s, TIDE_F32);
         mix(s, weigh(s, count), v, c->wide, c->wide, count, out);
         tide_rows_convert_here(number_at(c, c->call->out[0], i * c->channels + head * c->width), c->dtype,
                                out, TIDE_F32, c->width);
