@@ -80,8 +80,8 @@ static inline tide_bf16 tide_to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-    return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded >> 16);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, not_a_number = bits >> 16 | 0x40;
+    return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? not_a_number : rounded);
 }
 
 /* Number `at` of an array of f32 or bf16. */

@@ -40,8 +40,8 @@ TIDE_INLINE tide_16 read_16(const void *from, enum tide_dtype dtype, int64_t wid
     if (dtype == TIDE_F32 && width == LANES)
         return *(const tide_16 *)from;
     for (int64_t k = 0; k < width; k++)
-        numbers[k] = dtype == TIDE_F32 ? ((const float *)from)[k]
-                                       : tide_bits_float((uint32_t)((const tide_bf16 *)from)[k] << 16);
+        numbers[k] =
+            dtype == TIDE_F32 ? ((const float *)from)[k] : tide_from_bf16(((const tide_bf16 *)from)[k]);
     return numbers;
 }
 
@@ -52,7 +52,7 @@ TIDE_INLINE void write_16(void *to, enum tide_dtype dtype, int64_t width, tide_1
     for (int64_t k = 0; dtype == TIDE_F32 && width < LANES && k < width; k++)
         ((float *)to)[k] = numbers[k];
     for (int64_t k = 0; dtype == TIDE_BF16 && k < width; k++)
-        ((tide_bf16 *)to)[k] = tide_narrow(numbers[k]);
+        ((tide_bf16 *)to)[k] = tide_to_bf16(numbers[k]);
 }
 
 /* Some channels of a line; the three lines from top to bottom, weight[place][channels]. */

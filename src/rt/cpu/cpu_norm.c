@@ -136,8 +136,7 @@ TIDE_KERNEL(void, strip_backward,
         weight_grad[j] = bias_grad[j] = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++) {
-            float g =
-                y_grad ? y_grad[i * stride + j] : tide_bits_float((uint32_t)y_grad16[i * stride + j] << 16);
+            float g = y_grad ? y_grad[i * stride + j] : tide_from_bf16(y_grad16[i * stride + j]);
             weight_grad[j] += g * ((x[i * stride + j] - mean[i]) * inverse[i]);
             bias_grad[j] += g;
         }

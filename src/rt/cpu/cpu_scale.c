@@ -24,7 +24,7 @@ TIDE_KERNEL(void, scale_some, (void *context, int64_t first, int64_t last), (con
     for (int64_t i = first; s->dtype == TIDE_F32 && i < last; i++)
         to[i] = from[i] * by + (adds ? to[i] : 0);
     for (int64_t i = first; s->dtype == TIDE_BF16 && i < last; i++)
-        half[i] = tide_narrow(tide_from_bf16(half_from[i]) * by + (adds ? tide_from_bf16(half[i]) : 0));
+        half[i] = tide_to_bf16(tide_from_bf16(half_from[i]) * by + (adds ? tide_from_bf16(half[i]) : 0));
 }
 
 static void scale(const struct tide_call *call, void *to, const void *from, bool adds)

@@ -85,8 +85,8 @@ TIDE_KERNEL(void, write_row,
     }
     for (int64_t j = 0; to == TIDE_BF16 && j < count; j++) {
         float sum = bias ? sums[j] + bias[j] : sums[j];
-        sum = add ? sum + tide_bits_float((uint32_t)half_add[j] << 16) : sum;
-        half[j] = tide_narrow(relu && !(sum > 0) ? 0 : sum);
+        sum = add ? sum + tide_from_bf16(half_add[j]) : sum;
+        half[j] = tide_to_bf16(relu && !(sum > 0) ? 0 : sum);
     }
 }
 

@@ -63,16 +63,6 @@ TIDE_INLINE uint32_t tide_float_bits(float value)
     return bits;
 }
 
-/* As tide_to_bf16, without a branch. */
-TIDE_INLINE tide_bf16 tide_narrow(float value)
-{
-    uint32_t bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    uint32_t not_a_number = bits >> 16 | 0x40;
-    return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? not_a_number : rounded);
-}
-
 /* e^x to about one and a half units in the last place. Results are clamped at the ends of the range, and a
  * NaN stays one. */
 TIDE_INLINE float tide_exp(float x)

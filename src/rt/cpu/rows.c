@@ -10,14 +10,14 @@ TIDE_KERNEL(void, widen, (float *restrict to, const tide_bf16 *restrict from, in
             (to, from, count))
 {
     for (int64_t i = 0; i < count; i++)
-        to[i] = tide_bits_float((uint32_t)from[i] << 16);
+        to[i] = tide_from_bf16(from[i]);
 }
 
 TIDE_KERNEL(void, narrow, (tide_bf16 *restrict to, const float *restrict from, int64_t count),
             (to, from, count))
 {
     for (int64_t i = 0; i < count; i++)
-        to[i] = tide_narrow(from[i]);
+        to[i] = tide_to_bf16(from[i]);
 }
 
 /* Adding it rounds a number of up to 2^22 in magnitude to a whole one, which is then in the last bits. */
@@ -134,7 +134,7 @@ TIDE_KERNEL(void, add_some, (void *context, int64_t first, int64_t last), (conte
     for (int64_t i = first; x->dtype == TIDE_F32 && i < last; i++)
         to[i] = a[i] + b[i];
     for (int64_t i = first; x->dtype == TIDE_BF16 && i < last; i++)
-        half[i] = tide_narrow(tide_from_bf16(half_a[i]) + tide_from_bf16(half_b[i]));
+        half[i] = tide_to_bf16(tide_from_bf16(half_a[i]) + tide_from_bf16(half_b[i]));
 }
 
 void tide_rows_add(void *to, const void *a, const void *b, enum tide_dtype dtype, int64_t count)
