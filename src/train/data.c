@@ -243,8 +243,7 @@ static int open_regular(struct tide_data *d, const char *path, struct tide_err *
 static int open_file(struct tide_data *d, const struct tide_data_source *source, struct tide_err *err)
 {
     int32_t head[3] = {0};
-    int64_t vocabulary =
-        source->vocabulary || !d->tokenizer ? source->vocabulary : tide_tokenizer_size(d->tokenizer);
+    int64_t vocabulary = source->vocabulary || !d->tokenizer ? source->vocabulary : d->tokenizer->size;
     if (open_regular(d, source->path, err))
         return -1;
     if (d->file_bytes >= HEAD_BYTES && read_at(d, head, sizeof head, 0, err))

@@ -499,7 +499,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
     const struct tide_grpo *g = (const struct tide_grpo *)task;
     const struct tide_grpo_settings *s = &g->options.settings;
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
-    tide_language_describe(&g->language, trainer, tokenizer ? tide_tokenizer_source(tokenizer) : NULL, out);
+    tide_language_describe(&g->language, trainer, tokenizer ? tokenizer->source : NULL, out);
     fprintf(
         out,
         "prompts  %lld%s, the longest of %lld tokens; %lld a step, %lld completions of at most %lld tokens each\n",

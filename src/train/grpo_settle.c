@@ -73,7 +73,7 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
     if (tide_vocabulary_named(o->tokenizer, own, config->vocabulary, &g->language.vocabulary, err))
         return -1;
     if (!config->vocabulary)
-        config->vocabulary = tide_tokenizer_size(tide_vocabulary_pairs(g->language.vocabulary));
+        config->vocabulary = tide_vocabulary_pairs(g->language.vocabulary)->size;
     return 0;
 }
 

@@ -158,12 +158,10 @@ static bool write_of_tokenizer(const struct tide_language *l, const char *name, 
 {
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(l->vocabulary);
     for (int i = 0; tokenizer && i < TIDE_TOKENIZER_FILES; i++) {
-        size_t len;
-        const char *text = tide_tokenizer_file(tokenizer, i, &len);
-        if (!text || strcmp(tide_tokenizer_names[i], name) != 0)
+        if (!tokenizer->files[i].bytes || strcmp(tide_tokenizer_names[i], name) != 0)
             continue;
         if (file)
-            tide_durable_put(file, text, len);
+            tide_durable_put(file, tokenizer->files[i].bytes, tokenizer->files[i].len);
         return true;
     }
     return false;

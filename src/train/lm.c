@@ -228,7 +228,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
     enum tide_data_kind kind = tide_data_kind(lm->data);
     const struct tide_tokenizer *tokenizer = tide_data_tokenizer(lm->data);
     tide_language_describe(&lm->language, trainer,
-                           tokenizer                ? tide_tokenizer_source(tokenizer)
+                           tokenizer                ? tokenizer->source
                            : kind == TIDE_DATA_TEXT ? "bytes"
                                                     : NULL,
                            out);

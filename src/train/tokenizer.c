@@ -2,7 +2,7 @@
 #include "base/infile.h"
 #include "base/json_read.h"
 #include "base/text.h"
-#include "train/tokenizer_private.h"
+#include "train/tokenizer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -665,27 +665,6 @@ size_t tide_tokenizer_bytes(const struct tide_tokenizer *t)
     return sum;
 }
 
-int64_t tide_tokenizer_size(const struct tide_tokenizer *t)
-{
-    return t->size;
-}
-
-const char *tide_tokenizer_source(const struct tide_tokenizer *t)
-{
-    return t->source;
-}
-
-int32_t tide_tokenizer_end(const struct tide_tokenizer *t)
-{
-    return t->end;
-}
-
-const char *tide_tokenizer_file(const struct tide_tokenizer *t, int number, size_t *ret_len)
-{
-    *ret_len = t->files[number].len;
-    return t->files[number].bytes;
-}
-
 uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *t)
 {
     uint32_t sum = 0;
@@ -694,9 +673,4 @@ uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *t)
         if (t->files[i].bytes)
             sum = tide_durable_checksum(sum, t->files[i].bytes, t->files[i].len);
     return sum;
-}
-
-const char *tide_tokenizer_text(const struct tide_tokenizer *t, int32_t token, size_t *ret_len)
-{
-    return tide_pairs_text(t->pairs, token, ret_len);
 }

@@ -16,7 +16,9 @@
 #ifndef TIDE_TOKENIZER_H
 #define TIDE_TOKENIZER_H
 
-#include "base/err.h"
+#include "train/added.h"
+#include "train/pairs.h"
+#include "train/split.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +29,22 @@
 enum { TIDE_TOKENIZER_FILES = 6 };
 extern const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES];
 
-struct tide_tokenizer;
+/* Others read it and change nothing. */
+struct tide_tokenizer {
+    int64_t size;                    /* one more than the highest number of a token */
+    const char *source;              /* the file that has the vocabulary */
+    int32_t end;                     /* the token that ends a text; -1: none */
+    bool composes;                   /* NFC, between finding the raw and the composed tokens */
+    struct tide_added raw, composed; /* added tokens found before NFC, and after it */
+    struct tide_split *splits[TIDE_SPLITS];
+    int split_count;
+    struct tide_pairs *pairs;
+    bool is_dropped; /* what splitting needs was freed */
+    struct {
+        char *bytes; /* NULL: there is none */
+        size_t len;
+    } files[TIDE_TOKENIZER_FILES];
+};
 
 /* Reads a directory, or a tokenizer.json. size: the model's vocabulary, 0: the tokenizer's own; larger
  * numbers are refused. 0: read, caller frees; 1: there is none; -1. */
@@ -46,18 +63,8 @@ size_t tide_tokenizer_bytes(const struct tide_tokenizer *tokenizer);
 int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t size,
                          struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
 
-int64_t tide_tokenizer_size(const struct tide_tokenizer *tokenizer); /* one more than the highest number */
-const char *
-tide_tokenizer_source(const struct tide_tokenizer *tokenizer);      /* the file that has the vocabulary */
-int32_t tide_tokenizer_end(const struct tide_tokenizer *tokenizer); /* that ends a text; -1: none */
-
-/* A file that was read, to write it again: borrowed; NULL: there is no such file. And a checksum of the files
- * that decide what a token means. */
-const char *tide_tokenizer_file(const struct tide_tokenizer *tokenizer, int number, size_t *ret_len);
+/* A checksum of the files that decide what a token means. */
 uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *tokenizer);
-
-/* Returns the bytes of a token, borrowed; they need not be whole runes. NULL: it has none. */
-const char *tide_tokenizer_text(const struct tide_tokenizer *tokenizer, int32_t token, size_t *ret_len);
 
 /* Where a text comes from and where its tokens go. read: at most `room` bytes; 0 at the end; -1 with err.
  * take: 0, or -1 with err. */

@@ -8,7 +8,7 @@
  */
 #include "base/check.h"
 #include "base/text.h"
-#include "train/tokenizer_private.h"
+#include "train/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

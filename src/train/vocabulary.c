@@ -174,7 +174,7 @@ int tide_vocabulary_named(const char *tokenizer, const char *dir, int64_t size,
     }
     v->kind = TIDE_VOCABULARY_PAIRS;
     v->tokenizer = v->owned;
-    v->size = size ? size : tide_tokenizer_size(v->owned);
+    v->size = size ? size : v->owned->size;
     *ret_vocabulary = v;
     return 0;
 }
@@ -241,7 +241,7 @@ enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *v)
 const char *tide_vocabulary_text(const struct tide_vocabulary *v, int32_t token, char room[static 16],
                                  size_t *ret_len)
 {
-    const char *text = v->tokenizer ? tide_tokenizer_text(v->tokenizer, token, ret_len) : NULL;
+    const char *text = v->tokenizer ? tide_pairs_text(v->tokenizer->pairs, token, ret_len) : NULL;
     if (text)
         return text;
     if (token >= 0 && token < v->symbol_count) {
@@ -270,7 +270,7 @@ void tide_vocabulary_show(const struct tide_vocabulary *v, const int32_t *tokens
 
 int32_t tide_vocabulary_end(const struct tide_vocabulary *v)
 {
-    return v->tokenizer ? tide_tokenizer_end(v->tokenizer) : -1;
+    return v->tokenizer ? v->tokenizer->end : -1;
 }
 
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *v)

@@ -20,7 +20,7 @@ static void encode(const struct tide_tokenizer *tokenizer, const char *text, siz
     size_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         size_t bytes = 0;
-        const char *piece = tide_tokenizer_text(tokenizer, tokens[i], &bytes);
+        const char *piece = tide_pairs_text(tokenizer->pairs, tokens[i], &bytes);
         TIDE_CHECK_TRUE(piece != NULL);
         TIDE_CHECK(bytes, <=, len - at);
         TIDE_CHECK(memcmp(piece, text + at, bytes), ==, 0);
