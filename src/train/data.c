@@ -17,21 +17,6 @@ enum { HEAD_BYTES = 1024, TOKENS_MAGIC = 20240520, LARGEST = 100, CHUNK = 1 << 1
 
 static const char sum_symbols[] = "\n+0123456789=";
 
-struct tide_data {
-    enum tide_data_kind kind;
-    uint64_t seed;
-    int64_t sequence, vocabulary, symbol_count;
-    struct tide_tokenizer *tokenizer; /* NULL: none */
-    size_t head, width;               /* of a file: bytes before the tokens, and per token */
-    int64_t count, train_count;       /* all tokens, and those before the held-out part */
-    int fd;                           /* -1: no file */
-    size_t file_bytes;
-    uint8_t *row;          /* of a file: one sequence and the next token, as stored */
-    char shown[256];       /* the path, for messages */
-    uint8_t symbols[256];  /* text, sums: the byte of each token */
-    int16_t token_of[256]; /* -1: does not occur */
-};
-
 /* ---- opening */
 
 static void know_symbols(struct tide_data *d, const bool *occurs)
@@ -295,26 +280,6 @@ void tide_data_free(struct tide_data *d)
     tide_tokenizer_free(d->tokenizer);
     free(d->row);
     free(d);
-}
-
-enum tide_data_kind tide_data_kind(const struct tide_data *d)
-{
-    return d->kind;
-}
-
-int64_t tide_data_vocabulary(const struct tide_data *d)
-{
-    return d->vocabulary;
-}
-
-int64_t tide_data_count(const struct tide_data *d)
-{
-    return d->train_count;
-}
-
-const struct tide_tokenizer *tide_data_tokenizer(const struct tide_data *d)
-{
-    return d->tokenizer;
 }
 
 /* ---- sums */

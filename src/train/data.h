@@ -37,19 +37,27 @@ struct tide_data_source {
     void (*tell)(double share);       /* called now and then with how much of a text is read; may be NULL */
 };
 
-struct tide_data;
+/* Others read it and change nothing. */
+struct tide_data {
+    enum tide_data_kind kind;
+    uint64_t seed;
+    int64_t sequence, vocabulary, symbol_count;
+    struct tide_tokenizer *tokenizer; /* for the texts of its tokens and its files; NULL: none */
+    size_t head, width;               /* of a file: bytes before the tokens, and per token */
+    int64_t count, train_count;       /* all tokens, and those before the held-out part */
+    int fd;                           /* -1: no file */
+    size_t file_bytes;
+    uint8_t *row;          /* of a file: one sequence and the next token, as stored */
+    char shown[256];       /* the path, for messages */
+    uint8_t symbols[256];  /* text, sums: the byte of each token */
+    int16_t token_of[256]; /* -1: does not occur */
+};
 
 /* Caller frees. Takes ownership of the tokenizer, even if it fails. Refuses a text of one symbol, a text
  * shorter than a sequence, tokens beyond `vocabulary`, a wrong header, and sums for a model that has a
  * tokenizer. */
 int tide_data_open(const struct tide_data_source *source, struct tide_data **ret_data, struct tide_err *err);
 void tide_data_free(struct tide_data *data);
-
-enum tide_data_kind tide_data_kind(const struct tide_data *data);
-int64_t tide_data_vocabulary(const struct tide_data *data);
-int64_t tide_data_count(const struct tide_data *data); /* tokens for training */
-/* For the texts of its tokens and its files; NULL: none. */
-const struct tide_tokenizer *tide_data_tokenizer(const struct tide_data *data);
 
 /* Fills in `sequences` rows of `sequence` tokens, and for each token the next one as target; -1: no target.
  * held_out: from the part that is never trained on. Returns -1 if the file was truncated since it was opened,

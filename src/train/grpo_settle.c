@@ -63,7 +63,7 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
     if (own && !o->tokenizer)
         return tide_vocabulary_new(own, config->vocabulary, &g->language.vocabulary, err);
     if (!own && !o->prompts) {
-        config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
+        config->vocabulary = config->vocabulary ? config->vocabulary : g->sums->vocabulary;
         return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
     }
     if (!o->tokenizer) {

@@ -53,7 +53,7 @@ static int open_data(struct lm *lm, const char *resumed, uint64_t seed, struct t
         tide_data_open(&source, &lm->data, err))
         return -1;
     if (!config->vocabulary)
-        config->vocabulary = tide_data_vocabulary(lm->data);
+        config->vocabulary = lm->data->vocabulary;
     if (tide_vocabulary_of_data(lm->data, &lm->language.vocabulary, err) ||
         (learned && tide_language_check(&lm->language, learned, err)))
         return -1;
@@ -81,7 +81,7 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     }
     if (open_data(lm, resumed, (uint64_t)train->seed, err))
         return -1;
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(lm->data);
+    const struct tide_tokenizer *tokenizer = lm->data->tokenizer;
     if (tokenizer) {
         lm->memory = (struct tide_task_memory){"tokenizer", tide_tokenizer_bytes(tokenizer)};
         task->memory = &lm->memory;
@@ -98,7 +98,7 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
 
 static bool samples(const struct lm *lm)
 {
-    return lm->options.samples || tide_data_kind(lm->data) == TIDE_DATA_SUMS;
+    return lm->options.samples || lm->data->kind == TIDE_DATA_SUMS;
 }
 
 static int build(struct tide_task *task, struct tide_graph *graph, struct tide_err *err)
@@ -186,7 +186,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
         sum += (double)*(const float *)tide_machine_result(machine, lm->gpt.evaluate, lm->gpt.loss);
     }
     lm->numbers[HELD_OUT_LOSS].value = sum / EVALUATION_BATCHES;
-    if (tide_data_kind(lm->data) != TIDE_DATA_SUMS)
+    if (lm->data->kind != TIDE_DATA_SUMS)
         return 0;
     tide_phase_begin("sampling");
     lm->numbers[EXACT].value = tide_sampler_accuracy(lm->sampler, lm->data, lm->language.vocabulary,
@@ -225,15 +225,15 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
     static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
                                         "text by its tokenizer"};
     char count[TIDE_UNITS_TEXT];
-    enum tide_data_kind kind = tide_data_kind(lm->data);
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(lm->data);
+    enum tide_data_kind kind = lm->data->kind;
+    const struct tide_tokenizer *tokenizer = lm->data->tokenizer;
     tide_language_describe(&lm->language, trainer,
                            tokenizer                ? tokenizer->source
                            : kind == TIDE_DATA_TEXT ? "bytes"
                                                     : NULL,
                            out);
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch", kinds[kind],
-            tide_count_text((double)tide_data_count(lm->data), count), (long long)task->batch,
+            tide_count_text((double)lm->data->train_count, count), (long long)task->batch,
             (long long)task->sequence);
     if (task->passes > 1)
         fprintf(out, ", %lld batches a step", (long long)task->passes);

@@ -323,7 +323,7 @@ int tide_prompts_sums(const struct tide_data *sums, struct tide_prompts **ret_pr
     if (!p)
         return -1;
     p->sums = sums;
-    p->count = tide_data_count(sums);
+    p->count = sums->train_count;
     p->line_room = SUM_ROOM;
     return finish(p, ret_prompts, err);
 }

@@ -146,13 +146,13 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
 int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
                             struct tide_err *err)
 {
-    struct tide_vocabulary *v = new_vocabulary(tide_data_vocabulary(data), err);
+    struct tide_vocabulary *v = new_vocabulary(data->vocabulary, err);
     if (!v)
         return -1;
-    v->tokenizer = tide_data_tokenizer(data);
-    v->kind = v->tokenizer                               ? TIDE_VOCABULARY_PAIRS
-              : tide_data_kind(data) == TIDE_DATA_TOKENS ? TIDE_VOCABULARY_NUMBERS
-                                                         : TIDE_VOCABULARY_BYTES;
+    v->tokenizer = data->tokenizer;
+    v->kind = v->tokenizer                     ? TIDE_VOCABULARY_PAIRS
+              : data->kind == TIDE_DATA_TOKENS ? TIDE_VOCABULARY_NUMBERS
+                                               : TIDE_VOCABULARY_BYTES;
     for (int byte; v->kind == TIDE_VOCABULARY_BYTES && v->symbol_count < 256 &&
                    (byte = tide_data_symbol(data, v->symbol_count)) >= 0;) {
         v->token_of[byte] = (int16_t)v->symbol_count;

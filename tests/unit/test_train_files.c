@@ -305,9 +305,9 @@ static void a_text_is_read_by_its_bytes(void **state)
         text[i] = "ab\0\xff"[i * 2654435761U >> 8 & 3];
     write_file(text, sizeof text);
     struct tide_data *data = open_data(path, 0);
-    assert_int_equal(tide_data_kind(data), TIDE_DATA_TEXT);
-    assert_int_equal(tide_data_vocabulary(data), 4);
-    assert_int_equal(tide_data_count(data), 1800);
+    assert_int_equal(data->kind, TIDE_DATA_TEXT);
+    assert_int_equal(data->vocabulary, 4);
+    assert_int_equal(data->train_count, 1800);
     int32_t tokens[SEQUENCE], targets[SEQUENCE];
     for (int held_out = 0; held_out < 2; held_out++) {
         assert_int_equal(tide_data_batch(data, 1, held_out, 1, tokens, targets, NULL), 0);
@@ -372,8 +372,8 @@ static void a_token_file_is_read(void **state)
         tokens[i] = (uint16_t)(i % 300);
     write_file(file, sizeof file);
     struct tide_data *data = open_data(path, 0);
-    assert_int_equal(tide_data_kind(data), TIDE_DATA_TOKENS);
-    assert_int_equal(tide_data_vocabulary(data), 300);
+    assert_int_equal(data->kind, TIDE_DATA_TOKENS);
+    assert_int_equal(data->vocabulary, 300);
     int32_t got[SEQUENCE], targets[SEQUENCE];
     assert_int_equal(tide_data_batch(data, 2, false, 1, got, targets, NULL), 0);
     for (int i = 0; i < SEQUENCE; i++)
