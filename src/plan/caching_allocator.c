@@ -30,14 +30,9 @@ struct tide_cacher_block {
     unsigned char stream;
 };
 
-void tide_cacher_init(struct tide_cacher *cacher, bool exact)
+void tide_cacher_init(struct tide_cacher *cacher, enum tide_cacher_kind kind)
 {
-    *cacher = (struct tide_cacher){.unused = -1, .last = -1, .exact = exact};
-}
-
-void tide_cacher_init_heap(struct tide_cacher *cacher)
-{
-    *cacher = (struct tide_cacher){.unused = -1, .last = -1, .heap = true, .threshold = HEAP_LEAST};
+    *cacher = (struct tide_cacher){.kind = kind, .unused = -1, .last = -1, .threshold = HEAP_LEAST};
 }
 
 void tide_cacher_release(struct tide_cacher *cacher)
@@ -50,14 +45,18 @@ void tide_cacher_release(struct tide_cacher *cacher)
     *cacher = (struct tide_cacher){.unused = -1};
 }
 
-static int new_block(struct tide_cacher *c)
+/* Returns the number of a block like this one; -1: no memory for the table. */
+static int new_block(struct tide_cacher *c, struct tide_cacher_block like)
 {
-    if (c->unused >= 0) {
-        int block = c->unused;
+    int block = c->unused;
+    if (block >= 0)
         c->unused = c->blocks[block].after;
-        return block;
-    }
-    return TIDE_GROW(c->blocks, c->capacity, c->count + 1, BLOCKS_MOST) ? -1 : c->count++;
+    else if (TIDE_GROW(c->blocks, c->capacity, c->count + 1, BLOCKS_MOST))
+        return -1;
+    else
+        block = c->count++;
+    c->blocks[block] = like;
+    return block;
 }
 
 static void drop_block(struct tide_cacher *c, int block)
@@ -177,33 +176,28 @@ static int new_segment(struct tide_cacher *c, int64_t bytes)
                                        : round_up(bytes, SEGMENT_GRAIN);
     if (c->limit && c->reserved > c->limit - size && (!release_segments(c) || c->reserved > c->limit - size))
         return -1;
-    int block = new_block(c);
-    int64_t address;
-    if (block < 0 || c->reserved > TIDE_LARGEST - size || !place_segment(c, size, &address))
+    struct tide_cacher_block b = {.bytes = size,
+                                  .before = -1,
+                                  .after = -1,
+                                  .large = bytes > SMALL_MOST,
+                                  .stream = (unsigned char)c->stream};
+    if (c->reserved > TIDE_LARGEST - size || !place_segment(c, size, &b.address))
         return -1;
-    c->blocks[block] = (struct tide_cacher_block){.bytes = size,
-                                                  .address = address,
-                                                  .before = -1,
-                                                  .after = -1,
-                                                  .large = bytes > SMALL_MOST,
-                                                  .stream = (unsigned char)c->stream};
     c->reserved += size;
-    return block;
+    return new_block(c, b);
 }
 
 /* Leaves `bytes` in the block and makes a free block of the rest. */
 static bool cut(struct tide_cacher *c, int block, int64_t bytes)
 {
-    int rest = new_block(c);
+    struct tide_cacher_block like = c->blocks[block];
+    like.bytes -= bytes;
+    like.address += bytes;
+    like.before = block;
+    int rest = new_block(c, like);
     if (rest < 0)
         return false;
     struct tide_cacher_block *b = &c->blocks[block];
-    c->blocks[rest] = (struct tide_cacher_block){.bytes = b->bytes - bytes,
-                                                 .address = b->address + bytes,
-                                                 .before = block,
-                                                 .after = b->after,
-                                                 .large = b->large,
-                                                 .stream = b->stream};
     if (b->after >= 0)
         c->blocks[b->after].before = rest;
     b->after = rest;
@@ -227,11 +221,10 @@ static int find(struct tide_cacher *c, int64_t bytes)
 /* Adds a block at the heap's end. The heap grows by what is not free there. */
 static int extend_heap(struct tide_cacher *c, int64_t size)
 {
-    int block = new_block(c);
+    struct tide_cacher_block b = {.bytes = size, .address = c->next_address, .before = c->last, .after = -1};
+    int block = new_block(c, b);
     if (block < 0)
         return -1;
-    c->blocks[block] =
-        (struct tide_cacher_block){.bytes = size, .address = c->next_address, .before = c->last, .after = -1};
     c->next_address += size;
     if (c->last >= 0)
         c->blocks[c->last].after = block;
@@ -244,13 +237,10 @@ static int extend_heap(struct tide_cacher *c, int64_t size)
 static int take_from_heap(struct tide_cacher *c, int64_t bytes)
 {
     if (bytes >= c->threshold) {
-        int block = new_block(c);
-        if (block < 0)
-            return -1;
-        c->blocks[block] = (struct tide_cacher_block){
+        struct tide_cacher_block b = {
             .bytes = round_up(bytes, PAGE), .before = -1, .after = -1, .mapped = true};
-        c->reserved += c->blocks[block].bytes;
-        return block;
+        c->reserved += b.bytes;
+        return new_block(c, b);
     }
     struct tide_cacher_free *pool = &c->pools[0][0];
     int64_t size = round_up(bytes, HEAP_GRAIN) + HEAP_GRAIN;
@@ -270,30 +260,23 @@ static int take_from_pools(struct tide_cacher *c, int64_t bytes)
     return !cuts || cut(c, block, bytes) ? block : -1;
 }
 
-static int take_loose(struct tide_cacher *c, int64_t bytes)
-{
-    int block = new_block(c);
-    if (block >= 0)
-        c->blocks[block] = (struct tide_cacher_block){.bytes = bytes, .before = -1, .after = -1};
-    return block;
-}
-
 int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
 {
     if (bytes <= 0)
         return -1;
     int block = -1;
     if (!c->failed && bytes <= TIDE_LARGEST && c->allocated <= TIDE_LARGEST - bytes)
-        block = c->heap    ? take_from_heap(c, bytes)
-                : c->exact ? take_from_pools(c, round_up(bytes, GRAIN))
-                           : take_loose(c, round_up(bytes, GRAIN));
+        block = c->kind == TIDE_CACHER_HEAP ? take_from_heap(c, bytes)
+                : c->kind == TIDE_CACHER_POOLS
+                    ? take_from_pools(c, round_up(bytes, GRAIN))
+                    : new_block(c, (struct tide_cacher_block){.bytes = round_up(bytes, GRAIN)});
     if (block < 0) {
         c->failed = true;
         return -1;
     }
     c->blocks[block].taken = true;
     c->allocated += c->blocks[block].bytes;
-    if (!c->exact && !c->heap && c->allocated > c->reserved)
+    if (c->kind == TIDE_CACHER_ROUNDED && c->allocated > c->reserved)
         c->reserved = c->allocated;
     return block;
 }
@@ -356,11 +339,11 @@ void tide_cacher_give(struct tide_cacher *c, int block)
     c->allocated -= b->bytes;
     if (b->mapped)
         return unmap(c, block);
-    if (!c->exact && !c->heap)
+    if (c->kind == TIDE_CACHER_ROUNDED)
         return drop_block(c, block);
     join(c, block, b->before);
     join(c, block, c->blocks[block].after);
-    if (c->heap && c->last == block)
+    if (c->kind == TIDE_CACHER_HEAP && c->last == block)
         shrink_heap(c, block);
     else if (!pool_add(c, block))
         c->failed = true;

@@ -36,6 +36,9 @@ enum tide_stream {
     TIDE_STREAMS
 };
 
+/* Which allocator: only rounded sizes, which is faster; PyTorch's pools; the C library's heap. */
+enum tide_cacher_kind { TIDE_CACHER_ROUNDED, TIDE_CACHER_POOLS, TIDE_CACHER_HEAP };
+
 struct tide_cacher_block;
 
 struct tide_cacher_hole {
@@ -49,6 +52,7 @@ struct tide_cacher_free { /* a pool: sorted by size, then by address */
 };
 
 struct tide_cacher {
+    enum tide_cacher_kind kind;
     struct tide_cacher_block *blocks;
     size_t capacity;
     int count, unused; /* unused: head of the list of block numbers to use again, -1: none */
@@ -62,14 +66,10 @@ struct tide_cacher {
     int64_t limit;                /* of reserved bytes, 0: none; set by the user of exact pools */
     int64_t threshold, end_free;  /* mapped from this size on; bytes free at the end */
     int last;                     /* the heap's last block, -1: none */
-    bool exact;                   /* false: no pools, every request counts as rounded to 512 (faster) */
-    bool heap;
     bool failed;
 };
 
-void tide_cacher_init(struct tide_cacher *cacher, bool exact);
-/* On the processor: the C library's heap. */
-void tide_cacher_init_heap(struct tide_cacher *cacher);
+void tide_cacher_init(struct tide_cacher *cacher, enum tide_cacher_kind kind);
 void tide_cacher_release(struct tide_cacher *cacher);
 
 int tide_cacher_take(struct tide_cacher *cacher, int64_t bytes);

@@ -115,7 +115,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     bool dropout = run->policy.how.dropout;
-    int64_t most = tape->cacher.exact ? RUN_EXACT : RUN_FAST;
+    int64_t most = tape->cacher.kind == TIDE_CACHER_POOLS ? RUN_EXACT : RUN_FAST;
     int64_t stride = keeps_graph || tokens <= most ? 1 : (tokens + most - 1) / most;
     run->policy.how.dropout = false;
     for (int64_t i = 0; i < tokens && !tape->failed;) {
@@ -158,10 +158,8 @@ static void zero_gradients(struct run *run)
     if (run->job->keep_gradients)
         return;
     for (int i = 0; i < tape->leaf_count; i++)
-        if (is_trained(run, i)) {
-            tide_tape_drop(tape, (struct tide_sized){.storage = tape->leaves[i].gradient});
-            tape->leaves[i].gradient = -1;
-        }
+        if (is_trained(run, i))
+            tide_tape_let_go(tape, &tape->leaves[i].gradient);
     tide_shard_drop_gradients(tape);
 }
 
@@ -487,10 +485,10 @@ static int run_steps(const struct tide_job *job, enum tide_detail detail, struct
 {
     struct run run = {
         .job = job, .steps = steps_of(job, detail), .batch = {TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING}};
-    tide_tape_init(&run.tape, detail != TIDE_ROUGH);
-    if (job->host)
-        tide_cacher_init_heap(&run.tape.cacher);
-    else if (job->device_bytes && !job->compiled) /* a compiled run's pools are not simulated */
+    tide_tape_init(&run.tape, job->host              ? TIDE_CACHER_HEAP
+                              : detail == TIDE_ROUGH ? TIDE_CACHER_ROUNDED
+                                                     : TIDE_CACHER_POOLS);
+    if (job->device_bytes && !job->compiled && !job->host) /* a compiled run's pools are not simulated */
         run.tape.cacher.limit =
             job->device_bytes > context_bytes(job) ? job->device_bytes - context_bytes(job) : 1;
     run.tape.host = job->host;

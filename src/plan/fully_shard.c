@@ -19,12 +19,6 @@ static void let_go(struct tide_tape *tape, struct tide_sized *what)
     *what = TIDE_NOTHING;
 }
 
-static void let_weight_go(struct tide_tape *tape, struct tide_leaf *leaf)
-{
-    tide_tape_drop(tape, (struct tide_sized){.storage = leaf->storage});
-    leaf->storage = -1;
-}
-
 static struct tide_sized take_on(struct tide_tape *tape, enum tide_stream stream, int64_t count, int width,
                                  enum tide_part owner)
 {
@@ -54,14 +48,13 @@ static void cut_up(struct tide_tape *tape, int number)
 {
     struct tide_group *group = &tape->groups[number];
     for (int i = group->first; i < group->end; i++) {
-        struct tide_leaf *leaf = &tape->leaves[i];
-        if (leaf->group != number)
-            continue;
-        tide_tape_take(tape, tide_shard_part(leaf, tape->processes), leaf->width, leaf->owner);
+        const struct tide_leaf *leaf = &tape->leaves[i];
+        if (leaf->group == number)
+            tide_tape_take(tape, tide_shard_part(leaf, tape->processes), leaf->width, leaf->owner);
     }
     for (int i = group->first; i < group->end; i++)
         if (tape->leaves[i].group == number)
-            let_weight_go(tape, &tape->leaves[i]);
+            tide_tape_let_go(tape, &tape->leaves[i].storage);
 }
 
 int tide_shard_net(struct tide_tape *tape, int first, int end, const int *starts, int blocks, int blocks_end,
@@ -123,7 +116,7 @@ static void make_partial(struct tide_tape *tape, int number)
     struct tide_group *group = &tape->groups[number];
     for (int i = group->first; i < group->end && group->whole; i++)
         if (tape->leaves[i].group == number)
-            let_weight_go(tape, &tape->leaves[i]);
+            tide_tape_let_go(tape, &tape->leaves[i].storage);
     group->whole = false;
 }
 
@@ -178,13 +171,9 @@ void tide_shard_after_back(struct tide_tape *tape, int number)
         return;
     let_go(tape, &outer->summed);
     outer->summed = tide_tape_take(tape, count, width, TIDE_PART_BUCKETS);
-    for (int i = group->first; i < group->end; i++) {
-        struct tide_leaf *leaf = &tape->leaves[i];
-        if (leaf->group != number)
-            continue;
-        tide_tape_drop(tape, (struct tide_sized){.storage = leaf->gradient});
-        leaf->gradient = -1;
-    }
+    for (int i = group->first; i < group->end; i++)
+        if (tape->leaves[i].group == number)
+            tide_tape_let_go(tape, &tape->leaves[i].gradient);
     struct tide_sized part =
         take_on(tape, TIDE_STREAM_REDUCE, count / tape->processes, width, TIDE_PART_GRADIENTS);
     if (group->gradient.storage < 0)

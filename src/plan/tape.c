@@ -35,10 +35,10 @@ int64_t tide_plus(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-void tide_tape_init(struct tide_tape *tape, bool exact)
+void tide_tape_init(struct tide_tape *tape, enum tide_cacher_kind kind)
 {
     *tape = (struct tide_tape){.storage_unused = -1, .grad = true, .phase = -1, .group = -1, .processes = 1};
-    tide_cacher_init(&tape->cacher, exact);
+    tide_cacher_init(&tape->cacher, kind);
     tide_tape_phase(tape, "start");
 }
 
@@ -151,14 +151,21 @@ struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int widt
                                .width = width};
 }
 
-void tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor)
+struct tide_sized tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor)
 {
     hold(tape, tensor.storage);
+    return tensor;
 }
 
 void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
 {
     let_go(tape, tensor.storage);
+}
+
+void tide_tape_let_go(struct tide_tape *tape, int *storage)
+{
+    let_go(tape, *storage);
+    *storage = -1;
 }
 
 void tide_tape_drop_all(struct tide_tape *tape, const struct tide_sized *tensors, size_t count)
@@ -359,10 +366,8 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
 
 static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
 {
-    for (int i = 0; i < TIDE_SLOTS; i++) {
-        let_go(tape, node->grads[i]);
-        node->grads[i] = -1;
-    }
+    for (int i = 0; i < TIDE_SLOTS; i++)
+        tide_tape_let_go(tape, &node->grads[i]);
     for (int i = 0; i < node->saved_count; i++)
         let_go(tape, node->saved[i]);
     node->saved_count = 0;
@@ -463,10 +468,8 @@ static void pass_by(struct tide_tape *tape, int at)
 static void end_checkpoint(struct tide_tape *tape, int at)
 {
     int number = tape->nodes[at].again;
-    if (number >= 0 && tape->checkpoints[number].first == at) {
-        let_go(tape, tape->checkpoints[number].in.storage);
-        tape->checkpoints[number].in.storage = -1;
-    }
+    if (number >= 0 && tape->checkpoints[number].first == at)
+        tide_tape_let_go(tape, &tape->checkpoints[number].in.storage);
 }
 
 /* Counts how often each parameter will get a gradient from the nodes of this graph. */

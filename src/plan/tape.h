@@ -160,8 +160,7 @@ struct tide_tape {
     bool failed;
 };
 
-/* exact: with the allocator's pools; otherwise only rounded sizes. */
-void tide_tape_init(struct tide_tape *tape, bool exact);
+void tide_tape_init(struct tide_tape *tape, enum tide_cacher_kind kind);
 void tide_tape_release(struct tide_tape *tape);
 
 /* Begins the phase of this name (static text). The same name again continues the same phase. */
@@ -172,8 +171,11 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
 
 /* Takes memory of `count` elements outside the graph. */
 struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_part owner);
-void tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor);
+/* Returns the tensor. */
+struct tide_sized tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor);
 void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor);
+/* Drops what lies in a storage, and sets it to -1. */
+void tide_tape_let_go(struct tide_tape *tape, int *storage);
 /* Drops several, in this order. */
 #define TIDE_DROP(tape, ...)                                                                                 \
     tide_tape_drop_all(tape, (const struct tide_sized[]){__VA_ARGS__},                                       \

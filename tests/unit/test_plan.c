@@ -19,7 +19,7 @@ static void small_requests_share_a_segment_of_two_mebibytes(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     int first = tide_cacher_take(&c, 1), second = tide_cacher_take(&c, 513);
     assert_int_equal(c.allocated, 512 + 1024);
     assert_int_equal(c.reserved, 2 * MIB);
@@ -36,7 +36,7 @@ static void large_requests_have_segments_of_their_own(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     int medium = tide_cacher_take(&c, 3 * MIB);
     assert_int_equal(c.reserved, 20 * MIB);
     int large = tide_cacher_take(&c, 25 * MIB + 1);
@@ -57,7 +57,7 @@ static void what_one_stream_let_go_another_does_not_get(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     tide_cacher_give(&c, tide_cacher_take(&c, 30 * MIB));
     c.stream = TIDE_STREAM_GATHER;
     int block = tide_cacher_take(&c, 30 * MIB);
@@ -74,7 +74,7 @@ static void of_free_blocks_of_one_size_the_lowest_is_taken(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     tide_cacher_take(&c, 600 * MIB);
     int early = tide_cacher_take(&c, 600 * MIB), late = tide_cacher_take(&c, 600 * MIB);
     tide_cacher_give(&c, early);
@@ -87,7 +87,7 @@ static void a_heap_shrinks_from_its_end_alone(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init_heap(&c);
+    tide_cacher_init(&c, TIDE_CACHER_HEAP);
     /* A mapping goes back at once, and from then on what is smaller comes from the heap. */
     tide_cacher_give(&c, tide_cacher_take(&c, 32 * MIB));
     assert_int_equal(c.reserved, 0);
@@ -119,7 +119,7 @@ static void sizes_past_every_bound_fail_and_stay_failed(void **state)
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     assert_int_equal(tide_cacher_take(&c, INT64_MAX), -1);
     assert_true(c.failed);
     assert_int_equal(tide_cacher_take(&c, 512), -1);
@@ -135,7 +135,7 @@ static void a_graph_holds_what_it_saved_until_it_is_walked(void **state)
 {
     (void)state;
     struct tide_tape tape;
-    tide_tape_init(&tape, false);
+    tide_tape_init(&tape, TIDE_CACHER_ROUNDED);
     tape.product_ran = tape.product_ran_back = true;
     int weight = tide_tape_leaf(&tape, 1024 * 1024, 4, true, TIDE_PART_WEIGHTS);
     struct tide_sized x = tide_tape_take(&tape, 1024 * 1024, 4, TIDE_PART_INPUT);
@@ -380,7 +380,7 @@ static void segments_that_are_wholly_free_are_given_back_at_the_limit(void **sta
 {
     (void)state;
     struct tide_cacher c;
-    tide_cacher_init(&c, true);
+    tide_cacher_init(&c, TIDE_CACHER_POOLS);
     c.limit = 64 * MIB;
     int small = tide_cacher_take(&c, 512), large = tide_cacher_take(&c, 30 * MIB);
     tide_cacher_give(&c, large);
