@@ -33,7 +33,8 @@ static int64_t zeros(const struct tide_tape *tape, const struct tide_job *job, c
     int width = tape->cast_width && !gpt ? 4 : logits.width; /* rotation is done in fp32 */
     struct tide_sized more = gpt ? net->hidden : logits;
     int64_t bytes = job->loss == TIDE_LOSS_OWN ? 0 : tide_times(more.count, more.width);
-    int64_t row = tide_times(m->kv_heads, m->head_channels), rows = tide_times(net->batch, net->rows);
+    int64_t row = tide_times(m->kv_heads, m->head_channels),
+            rows = tide_times(net->call.batch, net->call.rows);
     return makes_cache(job) ? tide_plus(bytes, tide_times(rows, tide_times(row, 2 * m->layers * width)))
                             : bytes;
 }

@@ -199,7 +199,7 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
                                       struct tide_sized k, struct tide_sized v)
 {
     const struct tide_architecture *m = net->model;
-    int64_t rows = tide_times(tide_times(net->batch, net->rows), m->heads);
+    int64_t rows = tide_times(tide_times(net->call.batch, net->call.rows), m->heads);
     int width = tape->cast_width ? tape->cast_width : q.width;
     struct tide_sized in[3] = {tide_torch_cast(tape, q, width, TIDE_PART_ATTENTION),
                                tide_torch_cast(tape, k, width, TIDE_PART_ATTENTION),
@@ -232,8 +232,8 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
 {
     const struct tide_architecture *m = net->model;
     enum tide_part owner = TIDE_PART_ATTENTION;
-    int64_t keys = net->rows + net->past;
-    int64_t pairs = tide_times(tide_times(tide_times(net->batch, m->heads), net->rows), keys);
+    int64_t keys = net->call.rows + net->call.past;
+    int64_t pairs = tide_times(tide_times(tide_times(net->call.batch, m->heads), net->call.rows), keys);
     int width = tape->cast_width ? tape->cast_width : q.width;
     bool upcasts = m->family != TIDE_FAMILY_GPT2 || tape->cast_width;
     struct tide_sized query = tide_torch_copy(tape, q, owner), key = tide_torch_copy(tape, k, owner);
@@ -262,10 +262,8 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
 static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
     int64_t times = net->model->heads / net->model->kv_heads;
-    if (times == 1) {
-        tide_tape_keep(tape, x);
-        return x;
-    }
+    if (times == 1)
+        return tide_tape_keep(tape, x);
     int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
     struct tide_sized out =
         tide_tape_make(tape, node, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
@@ -281,9 +279,10 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
                                       struct tide_sized k, struct tide_sized v)
 {
     enum tide_part owner = TIDE_PART_ATTENTION;
-    int64_t keys = net->rows + net->past;
-    int64_t pairs = tide_times(tide_times(tide_times(net->batch, net->model->heads), net->rows), keys);
-    int64_t masked = tide_times(net->rows, keys);
+    int64_t keys = net->call.rows + net->call.past;
+    int64_t pairs =
+        tide_times(tide_times(tide_times(net->call.batch, net->model->heads), net->call.rows), keys);
+    int64_t masked = tide_times(net->call.rows, keys);
     struct tide_sized query = tide_torch_map(tape, q, TIDE_SAVES_NOTHING, owner);
     struct tide_sized hides = tide_tape_take(tape, masked, 1, owner);
     struct tide_sized mask = tide_tape_take(tape, masked, q.width, owner);
@@ -311,7 +310,8 @@ static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape 
                                          struct tide_sized k, struct tide_sized v)
 {
     enum tide_part owner = TIDE_PART_ATTENTION;
-    int64_t pairs = tide_times(tide_times(net->batch, net->model->heads), tide_times(net->rows, net->rows));
+    int64_t pairs = tide_times(tide_times(net->call.batch, net->model->heads),
+                               tide_times(net->call.rows, net->call.rows));
     int width = tape->cast_width ? tape->cast_width : 4;
     struct tide_sized in[] = {tide_torch_cast(tape, q, width, owner), tide_torch_cast(tape, k, width, owner),
                               tide_torch_cast(tape, v, width, owner)};
@@ -329,8 +329,8 @@ static struct tide_sized attend(struct tide_net *net, struct tide_tape *tape, st
                                 struct tide_sized k, struct tide_sized v)
 {
     const struct tide_architecture *m = net->model;
-    int64_t wide =
-        tide_times(tide_times(net->batch, net->rows + net->past), tide_times(m->heads, m->head_channels));
+    int64_t wide = tide_times(tide_times(net->call.batch, net->call.rows + net->call.past),
+                              tide_times(m->heads, m->head_channels));
     if (net->how.eager)
         return attend_eager(net, tape, q, k, v);
     if (net->how.compiled && tide_model_sees(m))
@@ -390,7 +390,7 @@ void tide_net_done(struct tide_net *net, struct tide_tape *tape)
 static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, struct tide_sized *kept,
                                 struct tide_sized x, int width)
 {
-    if (!net->caches)
+    if (!net->call.caches)
         return x;
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
     int node = x.node >= 0 ? tide_tape_node(tape, 0) : -1;
@@ -399,8 +399,7 @@ static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, st
     tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW);
     TIDE_DROP(tape, *kept, x);
     *kept = joined;
-    tide_tape_keep(tape, joined);
-    return joined;
+    return tide_tape_keep(tape, joined);
 }
 
 static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *tape, int layer,
@@ -485,9 +484,8 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
         struct tide_sized turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
         TIDE_DROP(tape, q, k);
         q = turned_q;
-        struct tide_sized alone = v; /* the parts are freed after both are joined */
+        struct tide_sized alone = tide_tape_keep(tape, v); /* the parts are freed after both are joined */
         tide_tape_keep(tape, turned_k);
-        tide_tape_keep(tape, alone);
         k = extend(net, tape, &net->cache[layer].keys, turned_k, turned_k.width);
         v = extend(net, tape, &net->cache[layer].values, v,
                    turned_k.width); /* the cache has the keys' type */
@@ -545,14 +543,13 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
                                struct tide_sized *ret_embedded)
 {
     const struct tide_architecture *m = net->model;
-    int64_t rows = tide_times(net->batch, net->rows);
+    int64_t rows = tide_times(net->call.batch, net->call.rows);
     struct tide_sized x = tide_torch_embed(tape, ids, net->token_table, rows, m->channels);
-    *ret_embedded = x;
-    tide_tape_keep(tape, x);
+    *ret_embedded = tide_tape_keep(tape, x);
     if (m->family == TIDE_FAMILY_GPT2) {
-        struct tide_sized place_ids = tide_tape_take(tape, net->rows, 8, TIDE_PART_INPUT);
+        struct tide_sized place_ids = tide_tape_take(tape, net->call.rows, 8, TIDE_PART_INPUT);
         struct tide_sized places =
-            tide_torch_embed(tape, place_ids, net->position_table, net->rows, m->channels);
+            tide_torch_embed(tape, place_ids, net->position_table, net->call.rows, m->channels);
         struct tide_sized sum = tide_torch_add(tape, x, places, TIDE_PART_RESIDUAL);
         TIDE_DROP(tape, places, x);
         x = tide_torch_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_PART_RESIDUAL);
@@ -560,18 +557,18 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
     } else {
         /* The angles are a product, the first of all products. */
         tide_tape_product(tape, -1);
-        int64_t count = tide_times(net->rows, m->head_channels);
+        int64_t count = tide_times(net->call.rows, m->head_channels);
         net->cosine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
         net->sine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
     }
-    bool one_row = net->rows == 1;
-    int64_t pairs = tide_times(tide_times(net->batch, net->rows), net->rows + net->past);
+    bool one_row = net->call.rows == 1;
+    int64_t pairs = tide_times(tide_times(net->call.batch, net->call.rows), net->call.rows + net->call.past);
     if (net->how.eager)
         net->mask = tide_tape_take(tape, pairs, x.width, TIDE_PART_ATTENTION);
     else if (net->how.compiled) /* when compiling, it is unknown whether it hides anything */
         net->mask =
             tide_tape_take(tape, pairs, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_ATTENTION);
-    else if (net->masked && !one_row)
+    else if (net->call.masked && !one_row)
         net->mask = tide_tape_take(tape, pairs, 1, TIDE_PART_ATTENTION);
     return x;
 }
@@ -587,11 +584,7 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
                                    const struct tide_net_call *call)
 {
     const struct tide_architecture *m = net->model;
-    net->batch = call->batch;
-    net->rows = call->rows;
-    net->past = call->past;
-    net->masked = call->masked;
-    net->caches = call->caches;
+    net->call = *call;
     tide_shard_enter(tape, outer_group(net));
     if (tide_model_sees(m))
         return tide_net_see(net, tape, in);

@@ -45,6 +45,14 @@ struct tide_net_options {
     enum tide_part owner;
 };
 
+struct tide_net_call {
+    int64_t batch, rows, past; /* rows: new tokens of each sequence, or the side of an image */
+    int64_t logits;            /* rows per sequence that get logits; 0: all */
+    bool masked;               /* the batch has sequences of different length */
+    bool caches;               /* keys and values are kept (text) */
+    bool headless;             /* no logits: returns the head's input (text) */
+};
+
 struct tide_net {
     const struct tide_architecture *model;
     struct tide_net_options how;
@@ -54,9 +62,7 @@ struct tide_net {
     struct tide_linear head, patches; /* patches: also a ResNet's first convolution */
     struct tide_norm last;
     int group; /* of the first block's weights, if they are shared out (fully_shard.h); else -1 */
-    /* the current call, or the last one */
-    int64_t batch, rows, past; /* rows: of one sequence */
-    bool masked, caches;
+    struct tide_net_call call; /* the current one, or the last */
     struct tide_sized cosine, sine, mask;
     struct tide_sized hidden; /* the head's input: a variable of the forward, until it returns */
     struct tide_net_cache {
@@ -73,14 +79,6 @@ void tide_net_release(struct tide_net *net);
 void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf, bool stays);
 /* The forward pass has returned to its caller, with what it computed from the logits. */
 void tide_net_done(struct tide_net *net, struct tide_tape *tape);
-
-struct tide_net_call {
-    int64_t batch, rows, past; /* rows: new tokens of each sequence, or the side of an image */
-    int64_t logits;            /* rows per sequence that get logits; 0: all */
-    bool masked;               /* the batch has sequences of different length */
-    bool caches;               /* keys and values are kept (text) */
-    bool headless;             /* no logits: returns the head's input (text) */
-};
 
 /* Returns the logits for `in` (token ids, or images), or the last hidden states. */
 struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,

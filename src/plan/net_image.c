@@ -50,7 +50,7 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
 static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
     const struct tide_architecture *m = net->model;
-    int64_t side = net->rows / m->patch, patches = tide_times(side, side), batch = net->batch;
+    int64_t side = net->call.rows / m->patch, patches = tide_times(side, side), batch = net->call.batch;
     /* A convolution whose stride is its size: like a linear layer on patches, but the backward pass gives no
      * gradient to the images. */
     struct tide_sized planes = tide_torch_linear(tape, pictures, net->patches.weight, net->patches.bias,
@@ -68,9 +68,8 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME);
     struct tide_sized x = tide_tape_make(tape, node, joined.count, joined.width, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, joined);
-    net->rows = patches + 1;
-    struct tide_sized embedded = x;
-    tide_tape_keep(tape, embedded);
+    net->call.rows = patches + 1;
+    struct tide_sized embedded = tide_tape_keep(tape, x);
     x = tide_net_run_blocks(net, tape, tide_net_block, x);
     struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
     TIDE_DROP(tape, x, embedded);
@@ -85,8 +84,8 @@ static struct tide_sized conv_norm(struct tide_net *net, struct tide_tape *tape,
                                    const struct tide_linear *l, const struct tide_norm *norm, int64_t pixels,
                                    bool bends, bool eats)
 {
-    struct tide_sized raw =
-        tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out), pixels / net->batch, l->window);
+    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out),
+                                                pixels / net->call.batch, l->window);
     if (eats)
         tide_tape_drop(tape, x);
     struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
@@ -116,7 +115,7 @@ static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
 static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
     const struct tide_architecture *m = net->model;
-    int64_t side = (net->rows + 1) / 2, batch = net->batch, at = 0;
+    int64_t side = (net->call.rows + 1) / 2, batch = net->call.batch, at = 0;
     struct tide_sized x = conv_norm(net, tape, pictures, &net->patches, &net->last,
                                     tide_times(batch, tide_times(side, side)), true, false);
     side = (side + 1) / 2;

@@ -5,12 +5,6 @@ static int64_t bytes_of(struct tide_sized x)
     return tide_times(x.count, x.width);
 }
 
-static struct tide_sized same(struct tide_tape *tape, struct tide_sized x)
-{
-    tide_tape_keep(tape, x);
-    return x;
-}
-
 /* Returns a node if x is on the graph, else -1. */
 static int follow(struct tide_tape *tape, struct tide_sized x)
 {
@@ -34,7 +28,8 @@ static struct tide_sized make_of(struct tide_tape *tape, struct tide_sized x, in
 struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, int width,
                                   enum tide_part owner)
 {
-    return x.width == width ? same(tape, x) : make_of(tape, x, x.count, width, TIDE_SAVES_NOTHING, owner);
+    return x.width == width ? tide_tape_keep(tape, x)
+                            : make_of(tape, x, x.count, width, TIDE_SAVES_NOTHING, owner);
 }
 
 /* A shared-out weight is saved without storage: fully_shard frees its memory and gathers it again. */
@@ -52,9 +47,9 @@ static struct tide_sized weight_of(struct tide_tape *tape, int number)
     struct tide_leaf *leaf = &tape->leaves[number];
     struct tide_sized whole = whole_of(leaf);
     if (!tape->cast_width || leaf->width == tape->cast_width)
-        return same(tape, whole);
+        return tide_tape_keep(tape, whole);
     if (leaf->cast.storage >= 0)
-        return same(tape, leaf->cast);
+        return tide_tape_keep(tape, leaf->cast);
     bool trains = leaf->trains;
     int node = trains ? tide_tape_node(tape, 0) : -1;
     tide_tape_leaf_edge(tape, node, number, false);
@@ -98,7 +93,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     /* Arguments are cast from the last to the first. */
     struct tide_sized w = weight_of(tape, weight);
     struct tide_sized input =
-        tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, owner) : same(tape, x);
+        tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, owner) : tide_tape_keep(tape, x);
     struct tide_sized b = TIDE_NOTHING;
     if (bias >= 0)
         b = weight_of(tape, bias);
@@ -182,7 +177,7 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
                                      enum tide_part owner)
 {
     if (!(p > 0))
-        return same(tape, x);
+        return tide_tape_keep(tape, x);
     struct tide_sized mask = tide_tape_take(tape, x.count, tape->host ? x.width : 1, owner);
     struct tide_sized out = make_of(tape, x, x.count, x.width, TIDE_SAVES_NOTHING, owner);
     tide_tape_save(tape, out.node, mask);
@@ -192,7 +187,7 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
 
 struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    struct tide_sized out = same(tape, x);
+    struct tide_sized out = tide_tape_keep(tape, x);
     if (count == x.count)
         return out;
     int node = follow(tape, x);
@@ -208,7 +203,7 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
     int node = follow(tape, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW);
     for (int i = 0; i < 3; i++) {
-        parts[i] = same(tape, x);
+        parts[i] = tide_tape_keep(tape, x);
         parts[i].node = node;
         parts[i].slot = i;
         parts[i].count = x.count / 3;
@@ -403,8 +398,9 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     if (tape->failed)
         return x;
     struct tide_sized w = weight_of(tape, weight);
-    struct tide_sized input =
-        tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
+    struct tide_sized input = tape->cast_width
+                                  ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION)
+                                  : tide_tape_keep(tape, x);
     bool trains = tape->leaves[weight].trains, strides = window == TIDE_WINDOW_STRIDE;
     int64_t bytes = tide_times(count, input.width);
     int64_t turned = turned_bytes(tape, input, w, bytes, window, pixels % (strides ? EVEN_SUM : EVEN) == 0);
