@@ -4,8 +4,6 @@
  */
 #include "cli/command.h"
 
-static const struct tide_option no_options[] = {{0}};
-
 /* Fails if there is more than one operand. */
 static int check_words(const struct tide_command_call *call, struct tide_err *err)
 {
@@ -76,7 +74,6 @@ const struct tide_command tide_command_help = {
     .details = "Without COMMAND, lists the commands. With it, prints what 'tidemark COMMAND -h' prints.",
     .examples = "tidemark help run\n"
                 "tidemark help train lm",
-    .options = no_options,
     .run = run_help,
 };
 
@@ -85,7 +82,6 @@ const struct tide_command tide_command_version = {
     .synopsis = "",
     .summary = "print the version",
     .details = "Prints the name and the version on one line.",
-    .options = no_options,
     .run = run_version,
 };
 
@@ -97,7 +93,6 @@ const struct tide_command tide_command_manual = {
     .details = "Writes the manual page of COMMAND, or of tidemark itself, in mdoc, the language of man(1). "
                "'make install' puts the same pages where man finds them.",
     .examples = "tidemark manual judge | man -l -",
-    .options = no_options,
     .run = run_manual,
 };
 
@@ -111,6 +106,5 @@ const struct tide_command tide_command_completion = {
         "'make install' puts the same scripts where the shells find them.",
     .examples = "source <(tidemark completion bash)\n"
                 "tidemark completion fish > ~/.config/fish/completions/tidemark.fish",
-    .options = no_options,
     .run = run_completion,
 };

@@ -52,8 +52,6 @@ int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, st
     return task ? tide_trainer_new(task, &values->train, ret_trainer, err) : -1;
 }
 
-static const struct tide_option options[] = {{0}};
-
 const struct tide_command tide_command_train = {
     .name = "train",
     .synopsis = "TASK [options]",
@@ -62,7 +60,6 @@ const struct tide_command tide_command_train = {
         "Before the first step all memory of the run is laid out in one arena, and the layout is printed; after the first step nothing is allocated and no page is "
         "added. With --budget the fastest layout that fits is chosen.",
     .exits = "0 when all steps are done, 2 trouble, 128 + N when signal N ended the run.",
-    .options = options,
     .parts = parts,
     .run = run,
     .computes = true,

@@ -33,8 +33,8 @@ struct tide_command {
                              those which begin with a space are printed line by line */
     const char
         *exits; /* what its exit codes mean, for -h and the manual; NULL: 0, or 2 if there is trouble */
-    const char *examples; /* lines of shell; may be NULL */
-    const struct tide_option *options;
+    const char *examples;                    /* lines of shell; may be NULL */
+    const struct tide_option *options;       /* may be NULL */
     const struct tide_option *shared;        /* options shared with other commands; may be NULL */
     const struct tide_command *const *parts; /* "train lm" of "train"; NULL-terminated; may be NULL */
     size_t values_size;                      /* of the struct of values */

@@ -61,7 +61,7 @@ const struct tide_option tide_own_options[] = {
 
 const struct tide_option *tide_command_option(const struct tide_command *command, size_t index)
 {
-    for (const struct tide_option *o = command->options; o->name; o++)
+    for (const struct tide_option *o = command->options; o && o->name; o++)
         if (index-- == 0)
             return o;
     for (const struct tide_option *o = command->shared; o && o->name; o++)
