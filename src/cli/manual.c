@@ -4,6 +4,7 @@
 #include "cli/command.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The date of this version, shown in the pages. */
@@ -104,29 +105,24 @@ static void put_head(const char *command, const char *summary, FILE *out)
     fputc('\n', out);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In alphabetical order, as usual in manual pages. */
 static void put_see_also(const struct tide_command *but, FILE *out)
 {
-    const struct tide_command *last = NULL, *best;
-    fputs(".Sh SEE ALSO\n", out);
-    bool any = false;
-    if (but) {
-        fputs(".Xr tidemark 1", out);
-        any = true;
-    }
-    /* In alphabetical order, as usual in manual pages. */
-    do {
-        best = NULL;
-        for (size_t i = 0; tide_commands[i]; i++) {
-            const struct tide_command *c = tide_commands[i];
-            if (c != but && (!last || strcmp(c->name, last->name) > 0) &&
-                (!best || strcmp(c->name, best->name) < 0))
-                best = c;
-        }
-        if (best)
-            fprintf(out, "%s.Xr tidemark\\-%s 1", any ? " ,\n" : "", best->name);
-        any = any || best;
-        last = best;
-    } while (best);
+    const char *names[64];
+    size_t count = 0;
+    for (size_t i = 0; tide_commands[i]; i++)
+        if (tide_commands[i] != but)
+            names[count++] = tide_commands[i]->name;
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
+    qsort(names, count, sizeof *names, by_name);
+    fprintf(out, ".Sh SEE ALSO\n%s", but ? ".Xr tidemark 1" : "");
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s.Xr tidemark\\-%s 1", i || but ? " ,\n" : "", names[i]);
     fputc('\n', out);
 }
 
@@ -167,8 +163,15 @@ static void put_tidemark(FILE *out)
     put_see_also(NULL, out);
 }
 
-static void put_options(const struct tide_command *command, FILE *out)
+/* Writes the description and, below that heading, the options. */
+static void put_body(const struct tide_command *command, const char *heading, FILE *out)
 {
+    put_paragraphs(command->details, out);
+    if (tide_help_takes_sizes(command)) {
+        fputs(".Pp\n", out);
+        put_paragraphs(TIDE_HELP_SIZES, out);
+    }
+    fputs(heading, out);
     const struct tide_option *o;
     fputs(".Bl -tag -width Ds\n", out);
     for (size_t i = 0; (o = tide_command_option(command, i)); i++)
@@ -185,12 +188,7 @@ static void put_part(const struct tide_command *part, FILE *out)
     fprintf(out, "\n.Nm tidemark\n.Cm %s\n", part->name);
     put_line(part->synopsis, strlen(part->synopsis), out);
     fputs(".Pp\n", out);
-    put_paragraphs(part->details, out);
-    if (tide_help_takes_sizes(part)) {
-        fputs(".Pp\n", out);
-        put_paragraphs(TIDE_HELP_SIZES, out);
-    }
-    put_options(part, out);
+    put_body(part, "", out);
     fputs(".Pp\nExamples:\n", out);
     put_literal(part->examples, strlen(part->examples), out);
 }
@@ -205,13 +203,7 @@ void tide_help_manual(const struct tide_command *command, FILE *out)
     fprintf(out, ".Sh SYNOPSIS\n.Nm tidemark\n.Cm %s\n", command->name);
     put_line(command->synopsis, strlen(command->synopsis), out);
     fputs(".Sh DESCRIPTION\n", out);
-    put_paragraphs(command->details, out);
-    if (tide_help_takes_sizes(command)) {
-        fputs(".Pp\n", out);
-        put_paragraphs(TIDE_HELP_SIZES, out);
-    }
-    fputs(".Sh OPTIONS\n", out);
-    put_options(command, out);
+    put_body(command, ".Sh OPTIONS\n", out);
     for (size_t i = 0; command->parts && command->parts[i]; i++)
         put_part(command->parts[i], out);
     const char *exits = command->exits ? command->exits : "0, or 2 if there is trouble.";
