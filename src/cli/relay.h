@@ -37,13 +37,9 @@
 
 struct tide_relay;
 
-struct tide_relay_config {
-    bool read_output;     /* keep a copy of the output for tide_relay_collect() */
-    bool status_line;     /* show one, where that is possible */
-    const char *log_path; /* not NULL: the command reads /dev/null and writes to this file, truncated */
-};
-
-int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **ret_relay,
+/* read_output: keeps a copy of the output for tide_relay_collect(). status_line: shows one, where that is
+ * possible. log_path not NULL: the command reads /dev/null and writes to this file, truncated. */
+int tide_relay_new(bool read_output, bool status_line, const char *log_path, struct tide_relay **ret_relay,
                    struct tide_err *err);
 
 /* Gives the terminal back. NULL is allowed. */

@@ -172,7 +172,7 @@ static int set_up_log(struct tide_relay *relay, const char *path, struct tide_er
     return 0;
 }
 
-int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **ret_relay,
+int tide_relay_new(bool read_output, bool status_line, const char *log_path, struct tide_relay **ret_relay,
                    struct tide_err *err)
 {
     struct tide_relay *relay = calloc(1, sizeof *relay);
@@ -184,12 +184,11 @@ int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **r
         relay->streams[i].copy[0] = relay->streams[i].copy[1] = -1;
         relay->hold[i] = relay->socket[i] = -1;
     }
-    relay->read_output = config->read_output;
+    relay->read_output = read_output;
     relay->tap = tide_tap_new();
     int bad = relay->tap ? 0 : tide_err_set(err, "cannot watch the program's output: %s", strerror(errno));
     if (!bad)
-        bad = config->log_path ? set_up_log(relay, config->log_path, err)
-                               : set_up(relay, config->status_line, err);
+        bad = log_path ? set_up_log(relay, log_path, err) : set_up(relay, status_line, err);
     if (!bad && relay->owns_terminal && pipe2(relay->hold, O_CLOEXEC))
         bad = tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
     if (bad) {

@@ -409,9 +409,7 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
     if (!c->ignore_output && tide_stepwords_new(c->step_regex, &t->words, err))
         return -1;
     if (c->command) {
-        struct tide_relay_config relay = {
-            .read_output = !c->ignore_output, .status_line = !c->no_status, .log_path = c->log_path};
-        if (tide_relay_new(&relay, &t->relay, err))
+        if (tide_relay_new(!c->ignore_output, !c->no_status, c->log_path, &t->relay, err))
             return -1;
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         if (open_channel(t, err))
