@@ -51,18 +51,22 @@ static int read_operands(const struct values *v, char **operands, int count, str
     return 0;
 }
 
-static int diff_files(const struct values *v, char **operands, const struct tide_diff_options *want,
-                      struct tide_err *err)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
+    const struct values *v = (const void *)call->values;
+    char **operands = call->operands;
+    int code = -1, second = v->between ? 0 : 1;
+    struct tide_diff_options want;
     struct tide_answer answers[2] = {{0}, {0}};
     struct tide_diff *diff = NULL;
-    int code = -1;
+    if (read_operands(v, operands, call->count, &want, err))
+        return -1;
     if (tide_answer_init(&answers[0], operands[0], NULL, err) ||
-        (!v->between && tide_answer_init(&answers[1], operands[1], NULL, err)))
+        (second && tide_answer_init(&answers[1], operands[1], NULL, err)))
         goto release;
-    const struct tide_answer *both[2] = {&answers[0], &answers[v->between ? 0 : 1]};
-    const char *sources[2] = {operands[0], operands[v->between ? 0 : 1]};
-    if (tide_diff_new(both, sources, want, &diff, err))
+    const struct tide_answer *both[2] = {&answers[0], &answers[second]};
+    const char *sources[2] = {operands[0], operands[second]};
+    if (tide_diff_new(both, sources, &want, &diff, err))
         goto release;
     if (v->json)
         tide_diff_json(diff, (size_t)v->most, stdout);
@@ -74,15 +78,6 @@ release:
     tide_answer_release(&answers[1]);
     tide_answer_release(&answers[0]);
     return code;
-}
-
-static int run(struct tide_command_call *call, struct tide_err *err)
-{
-    const struct values *v = (const void *)call->values;
-    struct tide_diff_options want;
-    return read_operands(v, call->operands, call->count, &want, err)
-               ? -1
-               : diff_files(v, call->operands, &want, err);
 }
 
 static const struct values usual = {.most = 5, .frames = 6};

@@ -158,16 +158,12 @@ static int show_file(const char *path, const struct values *values, struct tide_
     struct show show = {.path = path, .values = values};
     struct tide_history *history = NULL;
     struct tide_arena arena;
-    bool unwritten = !tide_reader_is_written(path);
     int result = -1;
 
     tide_arena_init(&arena, SUMMARY_BYTES);
-    if (tide_reader_new(path, &show.reader, err) == 0 && tide_history_new(0, &history, err) == 0 &&
-        tide_history_load(history, show.reader, err) == 0 &&
-        tide_summary_make(history, &arena, &show.summary, err) == 0) {
-        history->unwritten = unwritten;
+    if (!tide_history_open(path, &history, err) && !tide_reader_new(path, &show.reader, err) &&
+        !tide_summary_make(history, &arena, &show.summary, err))
         result = show_all(&show, err);
-    }
     tide_history_free(history);
     tide_reader_free(show.reader);
     tide_arena_release(&arena);
