@@ -5,6 +5,32 @@
 #include "assess/stacks.h"
 #include "show/text/recording_tables.h"
 
+/* clang-format off */
+#define SITE(COLUMN)                                                                                         \
+    COLUMN("step", "", 0, COUNT, tide_summary_step(summary, p->t_ns))                                        \
+    COLUMN("t_s", "", 0, DURATION, p->t_ns)                                                                  \
+    COLUMN("site", "", 0, COUNT, site->id)                                                                   \
+    COLUMN("process", "", 0, COUNT, site->process)                                                           \
+    COLUMN("pid", "", 0, COUNT, pid_of(h, site->process))                                                    \
+    COLUMN("kind", "", 0, TEXT, tide_site_kind_name(site->kind))                                             \
+    COLUMN("live_bytes", "", 0, BYTES, p->live_bytes)                                                        \
+    COLUMN("live_blocks", "", 0, COUNT, p->live_blocks)                                                      \
+    COLUMN("total_bytes", "", 0, BYTES, p->total_bytes)                                                      \
+    COLUMN("total_blocks", "", 0, COUNT, p->total_blocks)                                                    \
+    COLUMN("function", "", 0, TEXT, frame && frame->function[0] ? frame->function : NULL)                    \
+    COLUMN("file", "", 0, TEXT, !frame ? NULL : frame->file[0] ? frame->file : frame->module)                \
+    COLUMN("line", "", 0, COUNT, frame ? frame->line : TIDE_UNKNOWN)
+
+#define MARK(COLUMN)                                                                                         \
+    COLUMN("t_s", "", 0, DURATION, m->t_ns)                                                                  \
+    COLUMN("process", "", 0, COUNT, m->process > 0 ? m->process : TIDE_UNKNOWN)                              \
+    COLUMN("pid", "", 0, COUNT, pid_of(h, m->process))                                                       \
+    COLUMN("kind", "", 0, TEXT, kinds[m->kind])                                                              \
+    COLUMN("source", "", 0, TEXT, sources[m->source])                                                        \
+    COLUMN("number", "", 0, COUNT, phase ? TIDE_UNKNOWN : m->number)                                         \
+    COLUMN("name", "", 0, TEXT, named ? h->names[m->name] : NULL)
+/* clang-format on */
+
 static int64_t pid_of(const struct tide_history *h, int64_t process)
 {
     const struct tide_history_process *p = tide_history_process(h, process);
@@ -13,40 +39,14 @@ static int64_t pid_of(const struct tide_history *h, int64_t process)
 
 static void put_sites(struct tide_table *table, const struct tide_summary *summary)
 {
-    static const struct tide_column columns[] = {
-        {"step", "", 0, TIDE_CELL_COUNT},        {"t_s", "", 0, TIDE_CELL_DURATION},
-        {"site", "", 0, TIDE_CELL_COUNT},        {"process", "", 0, TIDE_CELL_COUNT},
-        {"pid", "", 0, TIDE_CELL_COUNT},         {"kind", "", 0, TIDE_CELL_TEXT},
-        {"live_bytes", "", 0, TIDE_CELL_BYTES},  {"live_blocks", "", 0, TIDE_CELL_COUNT},
-        {"total_bytes", "", 0, TIDE_CELL_BYTES}, {"total_blocks", "", 0, TIDE_CELL_COUNT},
-        {"function", "", 0, TIDE_CELL_TEXT},     {"file", "", 0, TIDE_CELL_TEXT},
-        {"line", "", 0, TIDE_CELL_COUNT},        {NULL, NULL, 0, TIDE_CELL_TEXT},
-    };
     const struct tide_history *h = summary->history;
-    tide_table_begin(table, "sites", NULL, columns);
+    tide_table_begin(table, "sites", NULL, TIDE_COLUMNS(SITE));
     for (size_t i = 0; i < h->site_count; i++) {
         const struct tide_history_site *site = &h->sites[i];
         const struct tide_frame *frame = tide_stack_line(h, site->stack);
         for (size_t k = 0; k < site->point_count; k++) {
             const struct tide_history_site_point *p = &site->points[k];
-            union tide_cell cells[] = {
-                {tide_summary_step(summary, p->t_ns)},
-                {p->t_ns},
-                {site->id},
-                {site->process},
-                {pid_of(h, site->process)},
-                {.text = tide_site_kind_name(site->kind)},
-                {p->live_bytes},
-                {p->live_blocks},
-                {p->total_bytes},
-                {p->total_blocks},
-                {.text = frame && frame->function[0] ? frame->function : NULL},
-                {.text = frame && frame->file[0] ? frame->file
-                         : frame                 ? frame->module
-                                                 : NULL},
-                {frame ? frame->line : TIDE_UNKNOWN},
-            };
-            tide_table_row(table, cells);
+            TIDE_ROW(table, SITE);
         }
     }
     tide_table_end(table);
@@ -54,31 +54,16 @@ static void put_sites(struct tide_table *table, const struct tide_summary *summa
 
 static void put_marks(struct tide_table *table, const struct tide_history *h)
 {
-    static const struct tide_column columns[] = {
-        {"t_s", "", 0, TIDE_CELL_DURATION}, {"process", "", 0, TIDE_CELL_COUNT},
-        {"pid", "", 0, TIDE_CELL_COUNT},    {"kind", "", 0, TIDE_CELL_TEXT},
-        {"source", "", 0, TIDE_CELL_TEXT},  {"number", "", 0, TIDE_CELL_COUNT},
-        {"name", "", 0, TIDE_CELL_TEXT},    {NULL, NULL, 0, TIDE_CELL_TEXT},
-    };
     static const char *const kinds[] = {TIDE_MARK_LIST(TIDE_KIND_WORD)};
     static const char *const sources[] = {[TIDE_SOURCE_PROGRAM] = "program",
                                           [TIDE_SOURCE_OUTPUT] = "output",
                                           [TIDE_SOURCE_TRACKER] = "tracker"};
-    tide_table_begin(table, "marks", NULL, columns);
+    tide_table_begin(table, "marks", NULL, TIDE_COLUMNS(MARK));
     for (size_t i = 0; i < h->mark_count; i++) {
         const struct tide_history_mark *m = &h->marks[i];
         bool phase = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
         bool named = m->name >= 0 && (size_t)m->name < h->name_count;
-        union tide_cell cells[] = {
-            {m->t_ns},
-            {m->process > 0 ? m->process : TIDE_UNKNOWN},
-            {pid_of(h, m->process)},
-            {.text = kinds[m->kind]},
-            {.text = sources[m->source]},
-            {phase ? TIDE_UNKNOWN : m->number},
-            {.text = named ? h->names[m->name] : NULL},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, MARK);
     }
     tide_table_end(table);
 }

@@ -136,18 +136,20 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
         fputs("</ul>\n", out);
 }
 
+/* clang-format off */
+#define PLANNED_PEAK(COLUMN)                                                                                 \
+    COLUMN("name", "PEAK OF", -1, TEXT, row->name)                                                           \
+    COLUMN("planned", "PLANNED", 1, BYTES, row->planned)                                                     \
+    COLUMN("seen", "SEEN", 1, BYTES, row->seen)                                                              \
+    COLUMN("unexplained", "UNEXPLAINED", 1, BYTES, row->seen < 0 ? TIDE_UNKNOWN : row->seen - row->planned)
+
+#define PLANNED_OWNER(COLUMN)                                                                                \
+    COLUMN("owner", "PLANNED OWNER AT THE PEAK", -1, TEXT, tide_part_name((enum tide_part)part))             \
+    COLUMN("bytes", "BYTES", 1, BYTES, plan->owned[part])
+/* clang-format on */
+
 void tide_report_put_plan(struct tide_report_page *page)
 {
-    static const struct tide_column peaks[] = {
-        {"name", "PEAK OF", -1, TIDE_CELL_TEXT}, {"planned", "PLANNED", 1, TIDE_CELL_BYTES},
-        {"seen", "SEEN", 1, TIDE_CELL_BYTES},    {"unexplained", "UNEXPLAINED", 1, TIDE_CELL_BYTES},
-        {NULL, NULL, 0, TIDE_CELL_TEXT},
-    };
-    static const struct tide_column owners[] = {
-        {"owner", "PLANNED OWNER AT THE PEAK", -1, TIDE_CELL_TEXT},
-        {"bytes", "BYTES", 1, TIDE_CELL_BYTES},
-        {NULL, NULL, 0, TIDE_CELL_TEXT},
-    };
     const struct tide_forecast *plan = page->report->plan;
     struct tide_table table = {.form = TIDE_TABLE_HTML, .out = page->out};
     struct tide_against seen;
@@ -158,19 +160,16 @@ void tide_report_put_plan(struct tide_report_page *page)
         return;
     }
     fprintf(page->out, "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n", seen.what);
-    tide_table_begin(&table, "peaks", NULL, peaks);
+    tide_table_begin(&table, "peaks", NULL, TIDE_COLUMNS(PLANNED_PEAK));
     for (int i = 0; i < seen.count; i++) {
         const struct tide_against_row *row = &seen.rows[i];
-        int64_t unexplained = row->seen < 0 ? TIDE_UNKNOWN : row->seen - row->planned;
-        tide_table_row(&table,
-                       (union tide_cell[]){{.text = row->name}, {row->planned}, {row->seen}, {unexplained}});
+        TIDE_ROW(&table, PLANNED_PEAK);
     }
     tide_table_end(&table);
-    tide_table_begin(&table, "owners", NULL, owners);
+    tide_table_begin(&table, "owners", NULL, TIDE_COLUMNS(PLANNED_OWNER));
     for (int part = 0; part < TIDE_PARTS; part++)
         if (plan->owned[part])
-            tide_table_row(&table, (union tide_cell[]){{.text = tide_part_name((enum tide_part)part)},
-                                                       {plan->owned[part]}});
+            TIDE_ROW(&table, PLANNED_OWNER);
     tide_table_end(&table);
     fputs("</section>\n", page->out);
 }

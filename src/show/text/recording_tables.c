@@ -8,68 +8,142 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short names for the columns below. */
-#define TEXT     TIDE_CELL_TEXT
-#define COUNT    TIDE_CELL_COUNT
-#define BYTES    TIDE_CELL_BYTES
-#define DURATION TIDE_CELL_DURATION
-#define REAL     TIDE_CELL_REAL
+/* --- what the tables hold ------------------------------------------------------------------------------ */
+
+enum { NAME_COLUMNS = 23 };
+
+/* clang-format off */
+#define TREE_ROW(COLUMN)                                                                                     \
+    COLUMN("name", "NAME", -NAME_COLUMNS, TEXT, name)                                                        \
+    COLUMN("began_s", "BEGAN", 9, DURATION, row->began_ns)                                                   \
+    COLUMN("lasted_s", "LASTED", 9, DURATION, row->lasted_ns)                                                \
+    COLUMN("peak_bytes", "PEAK", 6, BYTES, row->peak_bytes)                                                  \
+    COLUMN("first_bytes", "FIRST", 6, BYTES, row->first_bytes)                                               \
+    COLUMN("last_bytes", "LAST", 6, BYTES, row->last_bytes)                                                  \
+    COLUMN("pss_bytes", "PSS", 6, BYTES, row->pss_bytes)                                                     \
+    COLUMN("uss_bytes", "USS", 6, BYTES, row->uss_bytes)
+
+#define PROCESS(COLUMN)                                                                                      \
+    COLUMN("process", "", 0, COUNT, row->id)                                                                 \
+    COLUMN("pid", "", 0, COUNT, row->pid)                                                                    \
+    COLUMN("parent", "", 0, COUNT, row->parent ? row->parent : TIDE_UNKNOWN)                                 \
+    COLUMN("name", "", 0, TEXT, row->name)                                                                   \
+    COLUMN("role", "", 0, TEXT, row->role)                                                                   \
+    COLUMN("command", "", 0, TEXT, row->command)                                                             \
+    COLUMN("began_s", "", 0, DURATION, row->began_ns)                                                        \
+    COLUMN("ended_s", "", 0, DURATION, row->ended_ns)                                                        \
+    COLUMN("peak_rss_bytes", "", 0, BYTES, row->peak_rss_bytes)                                              \
+    COLUMN("first_rss_bytes", "", 0, BYTES, first ? first->rss_bytes : TIDE_UNKNOWN)                         \
+    COLUMN("last_rss_bytes", "", 0, BYTES, last ? last->rss_bytes : TIDE_UNKNOWN)                            \
+    COLUMN("last_private_bytes", "", 0, BYTES, last ? last->private_bytes : TIDE_UNKNOWN)                    \
+    COLUMN("pss_bytes", "", 0, BYTES, smaps ? smaps->pss_bytes : TIDE_UNKNOWN)                               \
+    COLUMN("uss_bytes", "", 0, BYTES, smaps ? smaps->uss_bytes : TIDE_UNKNOWN)                               \
+    COLUMN("shown_name", "", 0, TEXT, tide_process_short(process, shown, sizeof shown))
+
+#define PHASE(COLUMN)                                                                                        \
+    COLUMN("name", "PHASE", -28, TEXT, phase->name)                                                          \
+    COLUMN("count", "TIMES", 8, COUNT, phase->count)                                                         \
+    COLUMN("unfinished", "", 0, COUNT, phase->unfinished)                                                    \
+    COLUMN("total_s", "TOTAL", 9, DURATION, phase->total_ns)                                                 \
+    COLUMN("longest_s", "LONGEST", 9, DURATION, phase->longest_ns)                                           \
+    COLUMN("peak_bytes", "PEAK", 7, BYTES, phase->peak_bytes)                                                \
+    COLUMN("rise_bytes", "RISE", 7, BYTES, phase->rise_bytes)
+
+/* Gauges are bytes, the others counts. The keys are the same, so that the CSV has one header. */
+#define COUNTED(COLUMN) MARK(COLUMN, COUNT)
+#define GAUGE(COLUMN)   MARK(COLUMN, BYTES)
+#define MARK(COLUMN, KIND)                                                                                   \
+    COLUMN("kind", "MARK", -7, TEXT, kind)                                                                   \
+    COLUMN("name", "NAME", -16, TEXT, name)                                                                  \
+    COLUMN("count", "TIMES", 9, COUNT, count)                                                                \
+    COLUMN("first", "FIRST", 9, KIND, first)                                                                 \
+    COLUMN("least", "LEAST", 7, KIND, least)                                                                 \
+    COLUMN("most", "MOST", 7, KIND, most)                                                                    \
+    COLUMN("last", "LAST", 9, KIND, last)                                                                    \
+    COLUMN("per_s", "PER S", 7, REAL, rate)
+
+#define PEAK(COLUMN)                                                                                         \
+    COLUMN("name", "PEAK OF", -28, TEXT, peaks[i].name)                                                      \
+    COLUMN("bytes", "BYTES", 7, BYTES, peak->bytes)                                                          \
+    COLUMN("t_s", "AT", 9, DURATION, peak->t_ns)                                                             \
+    COLUMN("step", "STEP", 9, COUNT, peak->step)                                                             \
+    COLUMN("processes", "PROCS", 6, COUNT, peak->processes)                                                  \
+    COLUMN("phase", "PHASE", -13, TEXT, peak->phase)                                                         \
+    COLUMN("rss_bytes", "", 0, BYTES, peak->rss_bytes)                                                       \
+    COLUMN("pss_known_bytes", "", 0, BYTES, peak->pss_known_bytes)
+
+#define TICK(COLUMN)                                                                                         \
+    COLUMN("t_s", "T", 9, DURATION, tick->t_ns)                                                              \
+    COLUMN("step", "STEP", 10, COUNT, tide_summary_step(summary, tick->t_ns))                                \
+    COLUMN("processes", "PROCS", 6, COUNT, tick->processes)                                                  \
+    COLUMN("rss_bytes", "RSS", 8, BYTES, tick->rss_bytes)                                                    \
+    COLUMN("counted_bytes", "ONCE", 8, BYTES, tick->counted_bytes)                                           \
+    COLUMN("pss_known_bytes", "", 0, BYTES, tick->pss_known_bytes)                                           \
+    COLUMN("cgroup_bytes", "CGROUP", 8, BYTES, tick->cgroup_bytes)                                           \
+    COLUMN("cgroup_peak_bytes", "", 0, BYTES, tick->cgroup_peak_bytes)                                       \
+    COLUMN("pressure_ppm", "", 0, COUNT, tick->pressure_ppm)                                                 \
+    COLUMN("available_bytes", "HOST FREE", 10, BYTES, tick->available_bytes)
+
+#define LIMIT(COLUMN)                                                                                        \
+    COLUMN("t_s", "FROM", 9, DURATION, limit->t_ns)                                                          \
+    COLUMN("bytes", "BYTES", 8, BYTES, limit->bytes)                                                         \
+    COLUMN("name", "LIMIT", -1, TEXT, limit->name)
+
+#define NOTE(COLUMN)                                                                                         \
+    COLUMN("t_s", "AT", 9, DURATION, note->t_ns)                                                             \
+    COLUMN("text", "NOTE", -1, TEXT, note->text)
+
+#define GPU(COLUMN)                                                                                          \
+    COLUMN("device", "GPU", 4, COUNT, use->device)                                                           \
+    COLUMN("name", "MODEL", -24, TEXT, device ? device->name : NULL)                                         \
+    COLUMN("process", "", 0, COUNT, use->process)                                                            \
+    COLUMN("user", "USER", -22, TEXT, user)                                                                  \
+    COLUMN("peak_bytes", "PEAK", 6, BYTES, use->peak_bytes)                                                  \
+    COLUMN("peak_t_s", "", 0, DURATION, use->peak_ns)                                                        \
+    COLUMN("last_bytes", "LAST", 6, BYTES, use->last_bytes)                                                  \
+    COLUMN("total_bytes", "OF", 6, BYTES, device ? device->total_bytes : TIDE_UNKNOWN)
+
+#define HEAP(COLUMN)                                                                                         \
+    COLUMN("process", "", 0, COUNT, process->row.id)                                                         \
+    COLUMN("name", "PROCESS", -22, TEXT, name)                                                               \
+    COLUMN("live_peak_bytes", "MOST", 6, BYTES, most)                                                        \
+    COLUMN("live_last_bytes", "LIVE", 6, BYTES, last ? last->live_bytes : TIDE_UNKNOWN)                      \
+    COLUMN("free_bytes", "KEPT", 6, BYTES, asked ? asked->free_bytes : TIDE_UNKNOWN)                         \
+    COLUMN("free_blocks", "PIECES", 9, COUNT, asked ? asked->free_blocks : TIDE_UNKNOWN)                     \
+    COLUMN("top_bytes", "", 0, BYTES, asked ? asked->top_bytes : TIDE_UNKNOWN)                               \
+    COLUMN("state", "SEEN", -1, TEXT, status->state)
+
+#define SAMPLE(COLUMN)                                                                                       \
+    COLUMN("step", "STEP", 9, COUNT, step)                                                                   \
+    COLUMN("t_s", "T", 8, DURATION, tick->t_ns)                                                              \
+    COLUMN("process", "", 0, COUNT, process->id)                                                             \
+    COLUMN("pid", "PID", 8, COUNT, process->pid)                                                             \
+    COLUMN("name", "NAME", -16, TEXT, process->name)                                                         \
+    COLUMN("rss_bytes", "RSS", 6, BYTES, rss_of(sample))                                                     \
+    COLUMN("anon_bytes", "ANON", 6, BYTES, sample->anon_bytes)                                               \
+    COLUMN("file_bytes", "FILE", 6, BYTES, sample->file_bytes)                                               \
+    COLUMN("shmem_bytes", "SHMEM", 6, BYTES, sample->shmem_bytes)                                            \
+    COLUMN("swap_bytes", "SWAP", 5, BYTES, sample->swap_bytes)                                               \
+    COLUMN("huge_bytes", "", 0, BYTES, sample->huge_bytes)                                                   \
+    COLUMN("threads", "", 0, COUNT, sample->threads)                                                         \
+    COLUMN("asked_bytes", "", 0, BYTES, sample->asked_bytes)                                                 \
+    COLUMN("mapped_bytes", "", 0, BYTES, sample->mapped_bytes)
+/* clang-format on */
 
 /* --- processes ----------------------------------------------------------------------------------------- */
-
-static const struct tide_column TREE[] = {
-    {"name", "NAME", -23, TEXT},      {"began_s", "BEGAN", 9, DURATION},  {"lasted_s", "LASTED", 9, DURATION},
-    {"peak_bytes", "PEAK", 6, BYTES}, {"first_bytes", "FIRST", 6, BYTES}, {"last_bytes", "LAST", 6, BYTES},
-    {"pss_bytes", "PSS", 6, BYTES},   {"uss_bytes", "USS", 6, BYTES},     {NULL, NULL, 0, TEXT},
-};
-
-static const struct tide_column EACH_PROCESS[] = {
-    {"process", "", 0, COUNT},
-    {"pid", "", 0, COUNT},
-    {"parent", "", 0, COUNT},
-    {"name", "", 0, TEXT},
-    {"role", "", 0, TEXT},
-    {"command", "", 0, TEXT},
-    {"began_s", "", 0, DURATION},
-    {"ended_s", "", 0, DURATION},
-    {"peak_rss_bytes", "", 0, BYTES},
-    {"first_rss_bytes", "", 0, BYTES},
-    {"last_rss_bytes", "", 0, BYTES},
-    {"last_private_bytes", "", 0, BYTES},
-    {"pss_bytes", "", 0, BYTES},
-    {"uss_bytes", "", 0, BYTES},
-    {"shown_name", "", 0, TEXT},
-    {NULL, NULL, 0, TEXT},
-};
 
 static void each_process(struct tide_table *table, const struct tide_history *history)
 {
     char shown[128];
-    tide_table_begin(table, "processes", NULL, EACH_PROCESS);
+    tide_table_begin(table, "processes", NULL, TIDE_COLUMNS(PROCESS));
     for (size_t i = 0; i < history->process_count; i++) {
         const struct tide_history_process *process = &history->processes[i];
+        const struct tide_process *row = &process->row;
         const struct tide_history_point *first = process->point_count ? process->points : NULL,
                                         *last = first ? first + process->point_count - 1 : NULL;
         const struct tide_history_smaps *smaps =
             process->smaps_count ? &process->smaps[process->smaps_count - 1] : NULL;
-        union tide_cell cells[] = {
-            {process->row.id},
-            {process->row.pid},
-            {process->row.parent ? process->row.parent : TIDE_UNKNOWN},
-            {.text = process->row.name},
-            {.text = process->row.role},
-            {.text = process->row.command},
-            {process->row.began_ns},
-            {process->row.ended_ns},
-            {process->row.peak_rss_bytes},
-            {first ? first->rss_bytes : TIDE_UNKNOWN},
-            {last ? last->rss_bytes : TIDE_UNKNOWN},
-            {last ? last->private_bytes : TIDE_UNKNOWN},
-            {smaps ? smaps->pss_bytes : TIDE_UNKNOWN},
-            {smaps ? smaps->uss_bytes : TIDE_UNKNOWN},
-            {.text = tide_process_short(process, shown, sizeof shown)},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, PROCESS);
     }
     tide_table_end(table);
 }
@@ -79,7 +153,7 @@ static void name_row(const struct tide_history *history, const struct tide_summa
                      size_t size)
 {
     char name[TIDE_PROCESS_TEXT];
-    int indent = row->depth < 5 ? row->depth : 5, width = -TREE[0].width - indent;
+    int indent = row->depth < 5 ? row->depth : 5, width = NAME_COLUMNS - indent;
 
     if (row->members > 1)
         snprintf(out, size, "%*s%zu x %s", indent, "", row->members, TIDE_SHOWN(row->name, 64));
@@ -107,15 +181,11 @@ void tide_tables_processes(struct tide_table *table, const struct tide_summary *
         each_process(table, summary->history);
         return;
     }
-    tide_table_begin(table, "processes", title, TREE);
+    tide_table_begin(table, "processes", title, TIDE_COLUMNS(TREE_ROW));
     for (size_t i = 0; i < summary->row_count && (most == 0 || i < most); i++) {
         const struct tide_summary_row *row = &summary->rows[i];
         name_row(summary->history, row, name, sizeof name);
-        union tide_cell cells[] = {
-            {.text = name},     {row->began_ns},   {row->lasted_ns}, {row->peak_bytes},
-            {row->first_bytes}, {row->last_bytes}, {row->pss_bytes}, {row->uss_bytes},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, TREE_ROW);
     }
     tide_table_end(table);
     if (most > 0 && summary->row_count > most)
@@ -126,35 +196,25 @@ void tide_tables_processes(struct tide_table *table, const struct tide_summary *
 
 void tide_tables_phases(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"name", "PHASE", -28, TEXT},          {"count", "TIMES", 8, COUNT},
-        {"unfinished", "", 0, COUNT},          {"total_s", "TOTAL", 9, DURATION},
-        {"longest_s", "LONGEST", 9, DURATION}, {"peak_bytes", "PEAK", 7, BYTES},
-        {"rise_bytes", "RISE", 7, BYTES},      {NULL, NULL, 0, TEXT},
-    };
-
-    tide_table_begin(table, "phases", title, columns);
+    tide_table_begin(table, "phases", title, TIDE_COLUMNS(PHASE));
     for (size_t i = 0; i < summary->phase_count; i++) {
         const struct tide_summary_phase *phase = &summary->phases[i];
-        union tide_cell cells[] = {
-            {.text = phase->name}, {(int64_t)phase->count}, {(int64_t)phase->unfinished}, {phase->total_ns},
-            {phase->longest_ns},   {phase->peak_bytes},     {phase->rise_bytes},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, PHASE);
     }
     tide_table_end(table);
 }
 
-static void count_row(struct tide_table *table, const char *kind, const struct tide_summary_count *count,
+static void mark_row(struct tide_table *table, const char *kind, const char *name, size_t count,
+                     int64_t first, int64_t least, int64_t most, int64_t last, double rate)
+{
+    if (count > 0)
+        TIDE_ROW(table, GAUGE);
+}
+
+static void count_row(struct tide_table *table, const char *kind, const struct tide_summary_count *c,
                       double rate)
 {
-    union tide_cell cells[] = {
-        {.text = kind}, {.text = ""},   {(int64_t)count->count}, {count->first},
-        {TIDE_UNKNOWN}, {TIDE_UNKNOWN}, {count->last},           {.real = rate},
-    };
-
-    if (count->count > 0)
-        tide_table_row(table, cells);
+    mark_row(table, kind, "", c->count, c->first, TIDE_UNKNOWN, TIDE_UNKNOWN, c->last, rate);
 }
 
 static double rate_of(const struct tide_summary_count *count)
@@ -166,30 +226,16 @@ static double rate_of(const struct tide_summary_count *count)
 
 void tide_tables_marks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"kind", "MARK", -7, TEXT},   {"name", "NAME", -16, TEXT},  {"count", "TIMES", 9, COUNT},
-        {"first", "FIRST", 9, COUNT}, {"least", "LEAST", 7, COUNT}, {"most", "MOST", 7, COUNT},
-        {"last", "LAST", 9, COUNT},   {"per_s", "PER S", 7, REAL},  {NULL, NULL, 0, TEXT},
-    };
-    /* Gauges are bytes, the others counts. The keys are the same, so that the CSV has one header. */
-    static const struct tide_column bytes[] = {
-        {"kind", "MARK", -7, TEXT},   {"name", "NAME", -16, TEXT},  {"count", "TIMES", 9, COUNT},
-        {"first", "FIRST", 9, BYTES}, {"least", "LEAST", 7, BYTES}, {"most", "MOST", 7, BYTES},
-        {"last", "LAST", 9, BYTES},   {"per_s", "PER S", 7, REAL},  {NULL, NULL, 0, TEXT},
-    };
-
-    tide_table_begin(table, "marks", title, columns);
+    static const struct tide_column gauges[] = {GAUGE(TIDE_LISTED_COLUMN){NULL, NULL, 0, TIDE_CELL_TEXT}};
+    tide_table_begin(table, "marks", title, TIDE_COLUMNS(COUNTED));
     count_row(table, "step", &summary->steps, summary->steps_per_s);
     count_row(table, "epoch", &summary->epochs, rate_of(&summary->epochs));
     count_row(table, "items", &summary->items, rate_of(&summary->items));
-    table->columns = bytes;
+    table->columns = gauges;
     for (size_t i = 0; i < summary->gauge_count; i++) {
         const struct tide_summary_gauge *gauge = &summary->gauges[i];
-        union tide_cell cells[] = {
-            {.text = "gauge"}, {.text = gauge->name}, {(int64_t)gauge->count}, {gauge->first},
-            {gauge->least},    {gauge->most},         {gauge->last},           {.real = NAN},
-        };
-        tide_table_row(table, cells);
+        mark_row(table, "gauge", gauge->name, gauge->count, gauge->first, gauge->least, gauge->most,
+                 gauge->last, NAN);
     }
     tide_table_end(table);
 }
@@ -208,11 +254,6 @@ static void print_pss_share(struct tide_table *table, const struct tide_summary_
 
 void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"name", "PEAK OF", -28, TEXT}, {"bytes", "BYTES", 7, BYTES},      {"t_s", "AT", 9, DURATION},
-        {"step", "STEP", 9, COUNT},     {"processes", "PROCS", 6, COUNT},  {"phase", "PHASE", -13, TEXT},
-        {"rss_bytes", "", 0, BYTES},    {"pss_known_bytes", "", 0, BYTES}, {NULL, NULL, 0, TEXT},
-    };
     struct tide_summary_peak kernel = {.bytes = summary->history->kernel_peak_bytes};
     kernel.t_ns = kernel.processes = kernel.rss_bytes = kernel.pss_known_bytes = kernel.step = TIDE_UNKNOWN;
     const struct {
@@ -227,15 +268,11 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
 
     if (title && summary->history->tick_count == 0)
         return; /* the kernel's number alone makes no overview */
-    tide_table_begin(table, "peaks", title, columns);
+    tide_table_begin(table, "peaks", title, TIDE_COLUMNS(PEAK));
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
-        union tide_cell cells[] = {
-            {.text = peaks[i].name}, {peak->bytes},         {peak->t_ns},      {peak->step},
-            {peak->processes},       {.text = peak->phase}, {peak->rss_bytes}, {peak->pss_known_bytes},
-        };
         if (peak->bytes != TIDE_UNKNOWN)
-            tide_table_row(table, cells);
+            TIDE_ROW(table, PEAK);
     }
     tide_table_end(table);
     print_pss_share(table, &summary->counted);
@@ -245,66 +282,30 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
 
 void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"t_s", "T", 9, DURATION},
-        {"step", "STEP", 10, COUNT},
-        {"processes", "PROCS", 6, COUNT},
-        {"rss_bytes", "RSS", 8, BYTES},
-        {"counted_bytes", "ONCE", 8, BYTES},
-        {"pss_known_bytes", "", 0, BYTES},
-        {"cgroup_bytes", "CGROUP", 8, BYTES},
-        {"cgroup_peak_bytes", "", 0, BYTES},
-        {"pressure_ppm", "", 0, COUNT},
-        {"available_bytes", "HOST FREE", 10, BYTES},
-        {NULL, NULL, 0, TEXT},
-    };
-
-    tide_table_begin(table, "ticks", title, columns);
+    tide_table_begin(table, "ticks", title, TIDE_COLUMNS(TICK));
     for (size_t i = 0; i < summary->history->tick_count; i++) {
         const struct tide_tick *tick = &summary->history->ticks[i];
-        union tide_cell cells[] = {
-            {tick->t_ns},          {tide_summary_step(summary, tick->t_ns)},
-            {tick->processes},     {tick->rss_bytes},
-            {tick->counted_bytes}, {tick->pss_known_bytes},
-            {tick->cgroup_bytes},  {tick->cgroup_peak_bytes},
-            {tick->pressure_ppm},  {tick->available_bytes},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, TICK);
     }
     tide_table_end(table);
 }
 
 void tide_tables_limits(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"t_s", "FROM", 9, DURATION},
-        {"bytes", "BYTES", 8, BYTES},
-        {"name", "LIMIT", -1, TEXT},
-        {NULL, NULL, 0, TEXT},
-    };
-
-    tide_table_begin(table, "limits", title, columns);
+    tide_table_begin(table, "limits", title, TIDE_COLUMNS(LIMIT));
     for (size_t i = 0; i < summary->history->limit_count; i++) {
         const struct tide_limit *limit = &summary->history->limits[i];
-        union tide_cell cells[] = {{limit->t_ns}, {limit->bytes}, {.text = limit->name}};
-        tide_table_row(table, cells);
+        TIDE_ROW(table, LIMIT);
     }
     tide_table_end(table);
 }
 
 void tide_tables_notes(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"t_s", "AT", 9, DURATION},
-        {"text", "NOTE", -1, TEXT},
-        {NULL, NULL, 0, TEXT},
-    };
-
-    tide_table_begin(table, "notes", title, columns);
+    tide_table_begin(table, "notes", title, TIDE_COLUMNS(NOTE));
     for (size_t i = 0; i < summary->history->note_count; i++) {
         const struct tide_note *note = &summary->history->notes[i];
-        union tide_cell cells[] = {{note->t_ns}, {.text = note->text}};
-        tide_table_row(table, cells);
+        TIDE_ROW(table, NOTE);
     }
     tide_table_end(table);
 }
@@ -364,32 +365,22 @@ static const struct tide_gpu_device *find_device(const struct tide_history *hist
 
 void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"device", "GPU", 4, COUNT},      {"name", "MODEL", -24, TEXT},     {"process", "", 0, COUNT},
-        {"user", "USER", -22, TEXT},      {"peak_bytes", "PEAK", 6, BYTES}, {"peak_t_s", "", 0, DURATION},
-        {"last_bytes", "LAST", 6, BYTES}, {"total_bytes", "OF", 6, BYTES},  {NULL, NULL, 0, TEXT},
-    };
     const struct tide_history *history = summary->history;
     size_t count;
     struct gpu_use *uses = gpu_uses(history, &count);
     char user[96];
 
-    tide_table_begin(table, "gpu", title, columns);
+    tide_table_begin(table, "gpu", title, TIDE_COLUMNS(GPU));
     for (size_t i = 0; i < count; i++) {
-        const struct tide_gpu_device *device = find_device(history, uses[i].device);
-        if (uses[i].process == 0)
+        const struct gpu_use *use = &uses[i];
+        const struct tide_gpu_device *device = find_device(history, use->device);
+        if (use->process == 0)
             snprintf(user, sizeof user, "all processes");
-        else if (uses[i].process == TIDE_UNKNOWN)
+        else if (use->process == TIDE_UNKNOWN)
             snprintf(user, sizeof user, "unknown process");
         else
-            name_cell(table, &history->processes[uses[i].process - 1], user, sizeof user);
-        union tide_cell cells[] = {
-            {uses[i].device},     {.text = device ? device->name : NULL},
-            {uses[i].process},    {.text = user},
-            {uses[i].peak_bytes}, {uses[i].peak_ns},
-            {uses[i].last_bytes}, {device ? device->total_bytes : TIDE_UNKNOWN},
-        };
-        tide_table_row(table, cells);
+            name_cell(table, &history->processes[use->process - 1], user, sizeof user);
+        TIDE_ROW(table, GPU);
     }
     tide_table_end(table);
     free(uses);
@@ -399,21 +390,10 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
 
 void tide_tables_heap(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
-    static const struct tide_column columns[] = {
-        {"process", "", 0, COUNT},
-        {"name", "PROCESS", -22, TEXT},
-        {"live_peak_bytes", "MOST", 6, BYTES},
-        {"live_last_bytes", "LIVE", 6, BYTES},
-        {"free_bytes", "KEPT", 6, BYTES},
-        {"free_blocks", "PIECES", 9, COUNT},
-        {"top_bytes", "", 0, BYTES},
-        {"state", "SEEN", -1, TEXT},
-        {NULL, NULL, 0, TEXT},
-    };
     const struct tide_history *history = summary->history;
     char name[96];
 
-    tide_table_begin(table, "heap", title, columns);
+    tide_table_begin(table, "heap", title, TIDE_COLUMNS(HEAP));
     for (size_t i = 0; i < history->process_count; i++) {
         const struct tide_history_process *process = &history->processes[i];
         const struct tide_heap_status *status = tide_history_heap_status(history, process->row.id);
@@ -427,17 +407,7 @@ void tide_tables_heap(struct tide_table *table, const struct tide_summary *summa
             most = last->live_bytes > most ? last->live_bytes : most;
         }
         name_cell(table, process, name, sizeof name);
-        union tide_cell cells[] = {
-            {process->row.id},
-            {.text = name},
-            {most},
-            {last ? last->live_bytes : TIDE_UNKNOWN},
-            {asked ? asked->free_bytes : TIDE_UNKNOWN},
-            {asked ? asked->free_blocks : TIDE_UNKNOWN},
-            {asked ? asked->top_bytes : TIDE_UNKNOWN},
-            {.text = status->state},
-        };
-        tide_table_row(table, cells);
+        TIDE_ROW(table, HEAP);
     }
     tide_table_end(table);
 }
@@ -478,23 +448,7 @@ static void write_look(struct roll *roll, const struct tide_tick *tick)
         if (process->ended_ns != TIDE_UNKNOWN && process->ended_ns < tick->t_ns)
             continue;
         roll->alive[kept++] = roll->alive[i];
-        union tide_cell cells[] = {
-            {step},
-            {tick->t_ns},
-            {process->id},
-            {process->pid},
-            {.text = process->name},
-            {rss_of(sample)},
-            {sample->anon_bytes},
-            {sample->file_bytes},
-            {sample->shmem_bytes},
-            {sample->swap_bytes},
-            {sample->huge_bytes},
-            {sample->threads},
-            {sample->asked_bytes},
-            {sample->mapped_bytes},
-        };
-        tide_table_row(roll->table, cells);
+        TIDE_ROW(roll->table, SAMPLE);
     }
     roll->alive_count = kept;
 }
@@ -529,23 +483,6 @@ static int on_sample(void *context, const void *given)
 int tide_tables_samples(struct tide_table *table, const struct tide_summary *summary,
                         struct tide_reader *reader, struct tide_err *err)
 {
-    static const struct tide_column columns[] = {
-        {"step", "STEP", 9, COUNT},
-        {"t_s", "T", 8, DURATION},
-        {"process", "", 0, COUNT},
-        {"pid", "PID", 8, COUNT},
-        {"name", "NAME", -16, TEXT},
-        {"rss_bytes", "RSS", 6, BYTES},
-        {"anon_bytes", "ANON", 6, BYTES},
-        {"file_bytes", "FILE", 6, BYTES},
-        {"shmem_bytes", "SHMEM", 6, BYTES},
-        {"swap_bytes", "SWAP", 5, BYTES},
-        {"huge_bytes", "", 0, BYTES},
-        {"threads", "", 0, COUNT},
-        {"asked_bytes", "", 0, BYTES},
-        {"mapped_bytes", "", 0, BYTES},
-        {NULL, NULL, 0, TEXT},
-    };
     const struct tide_history *history = summary->history;
     struct roll roll = {.table = table, .summary = summary};
     int result = -1;
@@ -556,7 +493,7 @@ int tide_tables_samples(struct tide_table *table, const struct tide_summary *sum
         tide_err_set(err, "not enough memory to list the samples");
         goto free_roll;
     }
-    tide_table_begin(table, "samples", NULL, columns);
+    tide_table_begin(table, "samples", NULL, TIDE_COLUMNS(SAMPLE));
     result = tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, on_sample, &roll, err);
     while (result == 0 && roll.tick < history->tick_count)
         write_look(&roll, &history->ticks[roll.tick++]);

@@ -41,6 +41,22 @@ union tide_cell {
     double real;
 };
 
+/*
+ * What a table holds is written once, as a list with the values of a row, in terms of what is in scope where
+ * rows are written: #define LIST(COLUMN) COLUMN("key", "LABEL", width, KIND, value) COLUMN(...)
+ */
+#define TIDE_COLUMNS(LIST) /* for tide_table_begin() */                                                      \
+    ((const struct tide_column[]){LIST(TIDE_LISTED_COLUMN){NULL, NULL, 0, TIDE_CELL_TEXT}})
+#define TIDE_ROW(table, LIST) tide_table_row(table, (const union tide_cell[]){LIST(TIDE_LISTED_CELL)})
+
+#define TIDE_LISTED_COLUMN(key, label, width, kind, value) {key, label, width, TIDE_CELL_##kind},
+#define TIDE_LISTED_CELL(key, label, width, kind, value)   {TIDE_LISTED_##kind(value)},
+#define TIDE_LISTED_TEXT(value)                            .text = (value)
+#define TIDE_LISTED_COUNT(value)                           .number = (int64_t)(value)
+#define TIDE_LISTED_BYTES                                  TIDE_LISTED_COUNT
+#define TIDE_LISTED_DURATION                               TIDE_LISTED_COUNT
+#define TIDE_LISTED_REAL(value)                            .real = (value)
+
 struct tide_table {
     enum tide_table_form form;
     FILE *out;
