@@ -53,8 +53,8 @@ struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linea
     if (!l->rank)
         return base;
     struct tide_sized low = tide_torch_linear(tape, x, l->down, -1, l->in, l->rank, true, owner);
-    struct tide_sized high = tide_torch_linear(tape, low, l->up, -1, l->rank, l->out, true, owner);
-    tide_tape_drop(tape, low);
+    struct tide_sized high =
+        tide_then(tape, low, tide_torch_linear(tape, low, l->up, -1, l->rank, l->out, true, owner));
     struct tide_sized scaled = tide_then(tape, high, tide_torch_map(tape, high, TIDE_SAVES_NOTHING, owner));
     struct tide_sized sum = tide_torch_add(tape, base, scaled, owner);
     TIDE_DROP(tape, base, scaled);
@@ -239,12 +239,10 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
     struct tide_sized query = tide_torch_copy(tape, q, owner), key = tide_torch_copy(tape, k, owner);
     struct tide_sized scores = tide_torch_multiply(tape, query, key, pairs, query.width, owner);
     TIDE_DROP(tape, query, key);
-    struct tide_sized scaled = tide_torch_map(tape, scores, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, scores);
     struct tide_sized masked =
-        net->mask.storage >= 0 ? tide_torch_add(tape, scaled, net->mask, owner) : scaled;
+        tide_then(tape, scores, tide_torch_map(tape, scores, TIDE_SAVES_NOTHING, owner));
     if (net->mask.storage >= 0)
-        tide_tape_drop(tape, scaled);
+        masked = tide_then(tape, masked, tide_torch_add(tape, masked, net->mask, owner));
     struct tide_sized wide =
         tide_then(tape, masked, tide_torch_cast(tape, masked, upcasts ? 4 : masked.width, owner));
     struct tide_sized shares = tide_then(tape, wide, tide_torch_map(tape, wide, TIDE_SAVES_OUTPUT, owner));
@@ -416,8 +414,7 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
     struct tide_sized projected = tide_then(tape, out, tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION));
     struct tide_sized dropped = tide_torch_dropout(tape, projected, p, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, projected);
-    for (int i = 0; i < 3; i++)
-        tide_tape_drop(tape, parts[i]);
+    tide_tape_drop_all(tape, parts, 3);
     return dropped;
 }
 
@@ -425,13 +422,10 @@ static struct tide_sized plain_mlp(struct tide_net *net, struct tide_tape *tape,
                                    struct tide_sized x)
 {
     struct tide_sized wide = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
-    struct tide_sized bent = activate(net, tape, wide);
-    tide_tape_drop(tape, wide);
+    struct tide_sized bent = tide_then(tape, wide, activate(net, tape, wide));
     struct tide_sized narrow = tide_then(tape, bent, tide_net_apply(tape, &l->down, bent, TIDE_PART_MLP));
-    struct tide_sized out =
-        tide_torch_dropout(tape, narrow, net->how.dropout ? net->model->residual_dropout : 0, TIDE_PART_MLP);
-    tide_tape_drop(tape, narrow);
-    return out;
+    double p = net->how.dropout ? net->model->residual_dropout : 0;
+    return tide_then(tape, narrow, tide_torch_dropout(tape, narrow, p, TIDE_PART_MLP));
 }
 
 static struct tide_sized gpt2_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x)
@@ -526,10 +520,9 @@ struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int laye
     bool gated = net->model->family == TIDE_FAMILY_LLAMA;
     tape->layer = layer + 1;
     struct tide_sized normal = tide_net_normalise(net, tape, &l->before, x);
-    struct tide_sized attended = llama_attention(net, tape, layer, normal);
-    tide_tape_drop(tape, normal);
-    struct tide_sized middle = tide_torch_add(tape, x, attended, TIDE_PART_RESIDUAL);
-    tide_tape_drop(tape, attended);
+    struct tide_sized attended = tide_then(tape, normal, llama_attention(net, tape, layer, normal));
+    struct tide_sized middle =
+        tide_then(tape, attended, tide_torch_add(tape, x, attended, TIDE_PART_RESIDUAL));
     normal = tide_net_normalise(net, tape, &l->after, middle);
     struct tide_sized fed = gated ? gated_mlp(net, tape, l, normal) : plain_mlp(net, tape, l, normal);
     tide_tape_drop(tape, normal);

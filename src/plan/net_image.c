@@ -88,8 +88,8 @@ static struct tide_sized conv_norm(struct tide_net *net, struct tide_tape *tape,
                                                 pixels / net->call.batch, l->window);
     if (eats)
         tide_tape_drop(tape, x);
-    struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
-    tide_tape_drop(tape, raw);
+    struct tide_sized normal =
+        tide_then(tape, raw, tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out));
     return bends ? tide_torch_relu_inplace(tape, normal) : normal;
 }
 
@@ -119,24 +119,20 @@ static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape
     struct tide_sized x = conv_norm(net, tape, pictures, &net->patches, &net->last,
                                     tide_times(batch, tide_times(side, side)), true, false);
     side = (side + 1) / 2;
-    struct tide_sized pooled =
-        tide_torch_max_pool(tape, x, tide_times(tide_times(batch, m->channels), tide_times(side, side)));
-    tide_tape_drop(tape, x);
-    x = pooled;
+    int64_t pooled = tide_times(tide_times(batch, m->channels), tide_times(side, side));
+    x = tide_then(tape, x, tide_torch_max_pool(tape, x, pooled));
     for (int stage = 0; stage < TIDE_STAGES; stage++)
         for (int64_t i = 0; i < m->depths[stage] && !tape->failed; i++, at++) {
             const struct tide_stage_block *b = &net->blocks[at];
             int64_t before = tide_times(batch, tide_times(side, side));
             side = (side + b->stride - 1) / b->stride;
             tape->layer = (int)at + 1;
-            struct tide_sized out =
-                residual(net, tape, b, x, before, tide_times(batch, tide_times(side, side)));
-            tide_tape_drop(tape, x);
-            x = out;
+            int64_t after = tide_times(batch, tide_times(side, side));
+            x = tide_then(tape, x, residual(net, tape, b, x, before, after));
         }
     tape->layer = 0;
-    struct tide_sized mean = tide_torch_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1]));
-    tide_tape_drop(tape, x);
+    struct tide_sized mean =
+        tide_then(tape, x, tide_torch_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1])));
     return tide_then(tape, mean, tide_net_apply(tape, &net->head, mean, TIDE_PART_HEAD));
 }
 
