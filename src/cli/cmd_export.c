@@ -82,18 +82,22 @@ static int check_place(const char *to, struct tide_err *err)
     return tide_err_hint(err, "name another file with -o");
 }
 
-static int export_file(const char *path, const char *to, const struct tide_export_format *format,
-                       const struct tide_export_options *o, struct tide_err *err)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
+    const struct values *v = (const void *)call->values;
+    const char *path = call->operands[0], *to = v->out ? v->out : "-";
+    const struct tide_export_format *format = NULL;
+    struct tide_export_options o = {0};
     struct tide_answer answer = {0};
     struct tide_reader *reader = NULL;
     struct tide_outfile file = {0};
     int status = -1;
-    if (check_place(to, err) || tide_answer_init(&answer, path, NULL, err))
+    if (read_options(v, call->count, &format, &o, err) || check_place(to, err) ||
+        tide_answer_init(&answer, path, NULL, err))
         return -1;
     if (tide_reader_new(path, &reader, err) || tide_outfile_open(&file, to, err))
         goto release;
-    status = tide_export_write(format, answer.history, answer.assessment, reader, o, file.out, err);
+    status = tide_export_write(format, answer.history, answer.assessment, reader, &o, file.out, err);
     if (status)
         tide_outfile_abort(&file);
     else
@@ -102,16 +106,6 @@ release:
     tide_reader_free(reader);
     tide_answer_release(&answer);
     return status;
-}
-
-static int run(struct tide_command_call *call, struct tide_err *err)
-{
-    const struct values *v = (const void *)call->values;
-    const struct tide_export_format *format = NULL;
-    struct tide_export_options o = {0};
-    return read_options(v, call->count, &format, &o, err)
-               ? -1
-               : export_file(call->operands[0], v->out ? v->out : "-", format, &o, err);
 }
 
 const struct tide_command tide_command_export = {

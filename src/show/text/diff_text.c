@@ -12,10 +12,13 @@
 
 enum { LINE = 512 };
 
-static const char *const result_words[] = {[TIDE_DIFF_SAME] = "same",
-                                           [TIDE_DIFF_BETTER] = "better",
-                                           [TIDE_DIFF_WORSE] = "worse",
-                                           [TIDE_DIFF_UNDECIDED] = "undecided"};
+/* In the document, and as the first word of the answer. */
+static const struct {
+    const char *word, *headline;
+} results[] = {[TIDE_DIFF_SAME] = {"same", "NO WORSE"},
+               [TIDE_DIFF_BETTER] = {"better", "BETTER"},
+               [TIDE_DIFF_WORSE] = {"worse", "WORSE"},
+               [TIDE_DIFF_UNDECIDED] = {"undecided", "UNDECIDED"}};
 static const char *const change_words[] = {[TIDE_DIFF_GREW] = "grew",
                                            [TIDE_DIFF_SHRANK] = "shrank",
                                            [TIDE_DIFF_APPEARED] = "appeared",
@@ -60,11 +63,7 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
 
 static void put_answer(struct tide_buf *b, const struct tide_diff *d)
 {
-    static const char *const headlines[] = {[TIDE_DIFF_SAME] = "NO WORSE",
-                                            [TIDE_DIFF_BETTER] = "BETTER",
-                                            [TIDE_DIFF_WORSE] = "WORSE",
-                                            [TIDE_DIFF_UNDECIDED] = "UNDECIDED"};
-    tide_buf_format(b, "%s: ", headlines[d->result]);
+    tide_buf_format(b, "%s: ", results[d->result].headline);
     if (d->culprit)
         tide_buf_format(b, "%s leaks now and did not before; as a whole, ", d->culprit);
     put_verdict(b, d, 0);
@@ -294,7 +293,7 @@ static void json_subject(struct tide_json *json, const struct tide_diff *d, cons
 {
     tide_json_object(json, NULL);
     tide_json_text(json, "name", s->name);
-    tide_json_text(json, "result", result_words[s->result]);
+    tide_json_text(json, "result", results[s->result].word);
     for (int side = 0; side < 2; side++) {
         const struct tide_judged *level = s->level[side];
         if (!level) {
@@ -354,7 +353,7 @@ void tide_diff_json(const struct tide_diff *d, size_t most, FILE *out)
     else
         put_answer(&sentence, d);
     tide_json_document(&json, out, false, "tidemark.diff/1");
-    tide_json_text(&json, "result", d->between ? NULL : result_words[d->result]);
+    tide_json_text(&json, "result", d->between ? NULL : results[d->result].word);
     tide_json_text(&json, "sentence", tide_buf_view(&sentence));
     tide_json_text(&json, "axis", per(d));
     tide_json_bool(&json, "same_step", d->same_step);
