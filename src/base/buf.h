@@ -19,6 +19,10 @@ struct tide_buf {
     bool failed;
 };
 
+/* A short one, in memory of the enclosing block. It is not released. */
+#define TIDE_BUF_HERE(size)                                                                                  \
+    ((struct tide_buf){.data = (char[size]){0}, .capacity = (size), .max_bytes = (size)})
+
 void tide_buf_init(struct tide_buf *buf, size_t max_bytes);
 void tide_buf_release(struct tide_buf *buf);
 

@@ -127,12 +127,10 @@ static int32_t frame_label(struct making *m, const struct tide_frame *f)
     int32_t *known = &m->label_by_frame[f - m->h->frames];
     if (*known)
         return *known - 1;
-    struct tide_buf b;
-    tide_buf_init(&b, LABEL_TEXT);
+    struct tide_buf b = TIDE_BUF_HERE(LABEL_TEXT);
     tide_frame_put(&b, f, false);
     char shown[LABEL_SHOWN];
     tide_text_escape(tide_buf_view(&b), b.len, shown, sizeof shown);
-    tide_buf_release(&b);
     int32_t label = label_of(m, shown, kind_of(f));
     *known = label + 1;
     return label;

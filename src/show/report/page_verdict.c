@@ -22,8 +22,7 @@ enum { CALLERS_MOST = 8, CULPRITS_MOST = 8, FRAMES_SHOWN = 7, HEALTHY_MOST = 4, 
 
 static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 2 * TEXT);
+    struct tide_buf b = TIDE_BUF_HERE(2 * TEXT);
     tide_frame_put(&b, f, false);
     fprintf(out, "<code class=\"where%s\"", f->python ? " py" : "");
     if (f->file[0] || f->module[0])
@@ -31,7 +30,6 @@ static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
     tide_html_text(out, ">", tide_buf_view(&b), 0, "</code>");
     if (with_source && f->source[0])
         tide_html_text(out, " <code class=\"src\">", TIDE_SHOWN(f->source, 160), 0, "</code>");
-    tide_buf_release(&b);
 }
 
 /* Writes where a site allocates, for a line of its own. */
@@ -68,26 +66,22 @@ static void put_first_culprit(struct tide_report_page *page)
     if (!blame || blame->count == 0 || !(blame->culprits[0].bytes_per_x > 0))
         return;
     const struct tide_culprit *c = &blame->culprits[0];
-    struct tide_buf b;
-    tide_buf_init(&b, TEXT);
+    struct tide_buf b = TIDE_BUF_HERE(TEXT);
     tide_culprit_put_amount(&b, blame, c);
     tide_buf_text(&b, ", ");
     tide_culprit_put_part(&b, blame, c);
     tide_html_text(page->out, "<div class=\"first\"><dt>culprit</dt><dd>", tide_buf_view(&b), 0, ": ");
     put_site(page->out, page->h, c->site);
     fputs("</dd></div>\n", page->out);
-    tide_buf_release(&b);
 }
 
 static void put_healthy(struct tide_report_page *page)
 {
     const struct tide_blame *blame = page->growth;
     for (size_t i = 0; blame && i < blame->healthy_count && i < tide_report_rows(page, HEALTHY_MOST); i++) {
-        struct tide_buf b;
-        tide_buf_init(&b, 2 * TEXT);
+        struct tide_buf b = TIDE_BUF_HERE(2 * TEXT);
         tide_healthy_put(&b, page->h, &blame->healthy[i]);
         put_pair(page->out, i ? "" : "healthy", tide_buf_view(&b));
-        tide_buf_release(&b);
     }
 }
 
@@ -210,8 +204,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     const struct tide_blame *blame = page->growth;
     FILE *out = page->out;
     struct tide_report_curve line = {NULL, 0};
-    struct tide_buf b;
-    tide_buf_init(&b, TEXT);
+    struct tide_buf b = TIDE_BUF_HERE(TEXT);
     tide_culprit_put_amount(&b, blame, c);
     fprintf(out, "<li class=\"culprit %s\"><div class=\"sum\"><b>%s</b> ", mood_of(c), tide_buf_view(&b));
     tide_buf_clear(&b);
@@ -233,7 +226,6 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     if (c->caller_count)
         put_callers(page, c);
     fputs("</li>\n", out);
-    tide_buf_release(&b);
 }
 
 static void put_no_sites(struct tide_report_page *page)

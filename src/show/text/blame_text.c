@@ -112,14 +112,11 @@ void tide_healthy_put(struct tide_buf *b, const struct tide_history *h, const st
 
 void tide_healthy_print(const struct tide_blame *blame, const struct tide_history *history, FILE *out)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * TEXT);
     for (size_t i = 0; i < blame->healthy_count; i++) {
+        struct tide_buf b = TIDE_BUF_HERE(4 * TEXT);
         tide_healthy_put(&b, history, &blame->healthy[i]);
         fprintf(out, "  healthy     %s\n", tide_buf_view(&b));
-        tide_buf_clear(&b);
     }
-    tide_buf_release(&b);
 }
 
 /* Prints the frames that all callers share, and below them each caller with its share. */
@@ -128,8 +125,7 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
     const struct tide_frame *own, *common[TIDE_STACK_SHOWN];
     size_t count = 0, shown = c->common < most ? c->common : most;
     shown = shown < TIDE_STACK_SHOWN ? shown : TIDE_STACK_SHOWN;
-    struct tide_buf b;
-    tide_buf_init(&b, 2 * TEXT);
+    struct tide_buf b = TIDE_BUF_HERE(2 * TEXT);
     for (size_t depth = 0; count < shown && (own = tide_stack_own(h, c->site->stack, &depth)); depth++)
         common[count++] = own;
     while (count-- > 0) {
@@ -151,7 +147,6 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
             tide_buf_text(&b, "called by no other line of the program");
         fprintf(out, "       from   %s\n", tide_buf_view(&b));
     }
-    tide_buf_release(&b);
 }
 
 /* True if the culprits belong to several processes, so that each must be named. */
@@ -178,13 +173,10 @@ static const char *why_none(const struct tide_blame *blame)
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
-    struct tide_buf amount, part, habit;
-    tide_buf_init(&amount, TEXT);
-    tide_buf_init(&part, TEXT);
-    tide_buf_init(&habit, TEXT);
     size_t said = 0;
     for (size_t i = 0; i < blame->count && said < most; i++) {
         const struct tide_culprit *c = &blame->culprits[i];
+        struct tide_buf amount = TIDE_BUF_HERE(TEXT), part = TIDE_BUF_HERE(TEXT), habit = TIDE_BUF_HERE(TEXT);
         if (c->bounded)
             continue;
         tide_culprit_put_amount(&amount, blame, c);
@@ -194,9 +186,6 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
             tide_buf_format(&habit, "%sin %s", habit.len ? ", " : "", c->process_name);
         fprintf(out, "  culprit %-3zu %-14s%-24s %s\n", ++said, tide_buf_view(&amount), tide_buf_view(&part),
                 tide_buf_view(&habit));
-        tide_buf_clear(&amount);
-        tide_buf_clear(&part);
-        tide_buf_clear(&habit);
         if (c->caller_count)
             print_callers(history, c, frames, out);
         else
@@ -213,9 +202,6 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
         fprintf(out, "  beyond  %zu more call sites rose, each by less than the %zu that were judged\n",
                 blame->beyond, (size_t)TIDE_BLAME_JUDGED);
     tide_healthy_print(blame, history, out);
-    tide_buf_release(&amount);
-    tide_buf_release(&part);
-    tide_buf_release(&habit);
 }
 
 static void json_healthy(struct tide_json *json, const struct tide_history *h,
@@ -223,8 +209,7 @@ static void json_healthy(struct tide_json *json, const struct tide_history *h,
 {
     bool phase = healthy->kind == TIDE_HEALTHY_PHASE;
     char process[TIDE_SITE_PROCESS];
-    struct tide_buf sentence;
-    tide_buf_init(&sentence, 1024);
+    struct tide_buf sentence = TIDE_BUF_HERE(1024);
     tide_healthy_put(&sentence, h, healthy);
     tide_site_process_name(h, healthy->site, process, sizeof process);
     tide_json_object(json, NULL);
@@ -239,7 +224,6 @@ static void json_healthy(struct tide_json *json, const struct tide_history *h,
     tide_json_real(json, "knee_second", healthy->x_is_steps ? NAN : healthy->knee_x);
     tide_stack_json(json, "frames", h, healthy->site->stack);
     tide_json_end(json);
-    tide_buf_release(&sentence);
 }
 
 static void json_callers(struct tide_json *json, const struct tide_history *history,

@@ -130,8 +130,7 @@ static void put_moved(struct tide_buf *b, const struct tide_diff *d, const struc
 
 static void print_site(const struct tide_diff *d, const struct tide_diff_site *row, size_t frames, FILE *out)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * LINE);
+    struct tide_buf b = TIDE_BUF_HERE(4 * LINE);
     put_measure(&b, d, row);
     while (b.len < 22)
         tide_buf_text(&b, " ");
@@ -145,7 +144,6 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
     if (row->moved && row->site[0] && row->site[1])
         put_moved(&b, d, row);
     fprintf(out, "  %-11s %s\n", change_words[row->change], tide_buf_view(&b));
-    tide_buf_release(&b);
     tide_stack_print(d->sides[side].history, site, frames, out);
 }
 
@@ -210,8 +208,7 @@ static bool by_steps(const struct tide_judged *j)
 
 static void print_subjects(const struct tide_diff *d, size_t most, FILE *out)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * LINE);
+    struct tide_buf b = TIDE_BUF_HERE(4 * LINE);
     for (size_t i = 0; i < d->subject_count && i < most; i++) {
         const struct tide_diff_subject *s = &d->subjects[i];
         tide_buf_format(&b, "%s: floor ", s->name);
@@ -227,7 +224,6 @@ static void print_subjects(const struct tide_diff *d, size_t most, FILE *out)
         fprintf(out, "  %-11s %s\n", i ? "" : "memory", tide_buf_view(&b));
         tide_buf_clear(&b);
     }
-    tide_buf_release(&b);
 }
 
 static void print_sides(const struct tide_diff *d, FILE *out)
@@ -244,14 +240,12 @@ static void print_sides(const struct tide_diff *d, FILE *out)
 
 void tide_diff_print(const struct tide_diff *d, size_t most, size_t frames, FILE *out)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * LINE);
+    struct tide_buf b = TIDE_BUF_HERE(4 * LINE);
     if (d->between)
         put_between(&b, d);
     else
         put_answer(&b, d);
     fprintf(out, "tidemark: %s\n", tide_buf_view(&b));
-    tide_buf_release(&b);
     if (!d->between)
         print_sides(d, out);
     print_sites(d, most, frames, out);
@@ -346,8 +340,7 @@ static void json_site(struct tide_json *json, const struct tide_diff *d, const s
 void tide_diff_json(const struct tide_diff *d, size_t most, FILE *out)
 {
     struct tide_json json;
-    struct tide_buf sentence;
-    tide_buf_init(&sentence, 4 * LINE);
+    struct tide_buf sentence = TIDE_BUF_HERE(4 * LINE);
     if (d->between)
         put_between(&sentence, d);
     else
@@ -370,5 +363,4 @@ void tide_diff_json(const struct tide_diff *d, size_t most, FILE *out)
         json_site(&json, d, &d->sites[i]);
     tide_json_end(&json);
     tide_json_end(&json);
-    tide_buf_release(&sentence);
 }

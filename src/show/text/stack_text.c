@@ -83,9 +83,7 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     if (count == 0)
         fprintf(out, INDENT "%s in %s\n",
                 site->stack ? "code in an unknown file" : "many small sites together", process);
-    struct tide_buf line, before;
-    tide_buf_init(&line, 4 * TEXT);
-    tide_buf_init(&before, 4 * TEXT);
+    struct tide_buf line = TIDE_BUF_HERE(4 * TEXT), before = TIDE_BUF_HERE(4 * TEXT);
     for (size_t i = 0; i < count; i++) {
         tide_frame_put(&line, shown[i], true);
         if (strcmp(tide_buf_view(&line), tide_buf_view(&before)) != 0) /* overloads that call each other */
@@ -94,8 +92,6 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
         tide_buf_text(&before, tide_buf_view(&line));
         tide_buf_clear(&line);
     }
-    tide_buf_release(&line);
-    tide_buf_release(&before);
 }
 
 static void json_frame(struct tide_json *json, const struct tide_frame *f)

@@ -458,22 +458,15 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
         tide_buf_format(b, " (%s..%s)", low, high);
 }
 
-static void take_text(struct tide_buf *b, char *out, size_t size)
-{
-    snprintf(out, size, "%s", tide_buf_view(b));
-    tide_buf_release(b);
-}
-
 void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
                           char *out, size_t size)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * LINE);
+    struct tide_buf b = TIDE_BUF_HERE(4 * LINE);
     put_headline(&b, judged);
     tide_buf_text(&b, ": ");
     if (judged->crest.epochs) {
         put_crest(&b, &judged->crest);
-        take_text(&b, out, size);
+        snprintf(out, size, "%s", tide_buf_view(&b));
         return;
     }
     put_floor(&b, judged, assessment);
@@ -485,7 +478,7 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
         tide_buf_text(&b, "; spikes: ");
         put_spikes(&b, judged, assessment);
     }
-    take_text(&b, out, size);
+    snprintf(out, size, "%s", tide_buf_view(&b));
 }
 
 /* Says why the axis is time, and how to provide steps. */
@@ -534,14 +527,13 @@ static void put_death(struct tide_buf *b, const struct tide_death *d)
 
 void tide_assessment_sentence(const struct tide_assessment *a, char *out, size_t size)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, LINE);
+    struct tide_buf b = TIDE_BUF_HERE(LINE);
     if (a->death.cause != TIDE_DEATH_NONE) {
         put_death(&b, &a->death);
         tide_buf_text(&b, "; ");
     }
     size_t used = b.len < size ? b.len : size;
-    take_text(&b, out, size);
+    snprintf(out, size, "%s", tide_buf_view(&b));
     if (used < size)
         tide_judged_sentence(&a->judged[0], a, out + used, size - used);
 }
@@ -550,13 +542,12 @@ void tide_assessment_sentence(const struct tide_assessment *a, char *out, size_t
 
 void tide_assessment_headline(const struct tide_assessment *a, char *out, size_t size)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, LINE);
+    struct tide_buf b = TIDE_BUF_HERE(LINE);
     if (a->death.cause != TIDE_DEATH_NONE)
         put_death(&b, &a->death);
     else
         put_headline(&b, &a->judged[0]);
-    take_text(&b, out, size);
+    snprintf(out, size, "%s", tide_buf_view(&b));
 }
 
 /* Passes the text on as a line of evidence, if there is any. */
@@ -595,8 +586,7 @@ static void tell_live(struct tide_buf *b, const struct tide_judged *j, tide_evid
 void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put *put, void *context)
 {
     const struct tide_judged *j = &a->judged[0];
-    struct tide_buf b;
-    tide_buf_init(&b, 4 * LINE);
+    struct tide_buf b = TIDE_BUF_HERE(4 * LINE);
     if (a->death.cause != TIDE_DEATH_NONE)
         put_headline(&b, j);
     hand_on(&b, "verdict", put, context);
@@ -640,7 +630,6 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     hand_on(&b, "beyond", put, context);
     put_steps(&b, a);
     hand_on(&b, "steps", put, context);
-    tide_buf_release(&b);
 }
 
 void tide_evidence_print(void *out, const char *label, const char *text)
@@ -660,8 +649,7 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
 {
     const struct tide_judged *j = &a->judged[0];
     const struct tide_verdict *v = &j->verdict;
-    struct tide_buf b;
-    tide_buf_init(&b, LINE);
+    struct tide_buf b = TIDE_BUF_HERE(LINE);
     if (j->crest.epochs)
         tide_buf_format(&b, "peaks +%s/epoch", TIDE_SIZE(j->crest.per_epoch));
     else if (tide_verdict_grows(v))
@@ -683,5 +671,5 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
         tide_buf_text(&b, ", limit reached");
     else if (isfinite(left_s) && !a->has_ended)
         tide_buf_format(&b, ", limit in %s", TIDE_DURATION(left_s));
-    take_text(&b, out, size);
+    snprintf(out, size, "%s", tide_buf_view(&b));
 }
