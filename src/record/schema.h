@@ -1,7 +1,7 @@
 /*
  * schema.h - the recording, described once: which table has which columns, their types, where they are in the
  * structs of record.h, and since which version. The SQL, binding, reading, and the copies of rows that wait
- * (pending.h) are derived from this. docs/RECORDING.md explains it to users; a test compares the two.
+ * (writer.c) are derived from this. docs/RECORDING.md explains it to users; a test compares the two.
  *
  * To add a column: add the member in record.h, its line in schema.c with the next TIDE_RECORD_VERSION, and
  * document it.

@@ -13,11 +13,12 @@
  * rows that were already written.
  */
 #include "record/writer.h"
-#include "record/pending.h"
 #include "record/schema.h"
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/map.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -39,12 +40,32 @@ enum {
     ROOM_BYTES = 1 << 20, /* that must be free before writing to a full disk is tried again */
     STACK_ROWS = 64,      /* put at once */
     STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
+    PENDING_BYTES = 16 << 20,
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
 
 /* Each table has one statement that inserts a row. The others: */
 enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, STATEMENTS };
+
+/* Rows that wait, as they were put at once. */
+struct batch {
+    struct batch *next;
+    enum tide_schema table;
+    size_t count;
+    char rows[]; /* aligned for any of them */
+};
+
+_Static_assert(offsetof(struct batch, rows) % sizeof(int64_t) == 0, "rows begin with numbers of 8 bytes");
+
+/* At most PENDING_BYTES of rows, in the order in which they first appeared. A process, whose row changes at
+ * every tick, has at most one row here, the newest. */
+struct pending {
+    struct tide_arena arena;
+    struct batch *first, **end;
+    struct tide_map processes; /* id -> its row */
+    bool lost;                 /* a row found no room since the last clear */
+};
 
 struct tide_writer {
     sqlite3 *db;
@@ -58,7 +79,7 @@ struct tide_writer {
     int64_t last[TIDE_SCHEMA_TABLES]; /* last id given out */
     int64_t tick_t_ns;                /* of the newest tick that was put */
     int64_t committed_t_ns;           /* of the newest tick that is committed */
-    struct tide_pending *pending;
+    struct pending pending;
     struct tide_sample recent[RECENT]; /* last row written for process id, at id % RECENT */
     struct tide_mark
         steps[STEPPERS]; /* last step since a commit of process id, at id % STEPPERS; kind 0: none */
@@ -137,11 +158,98 @@ static int write_rows(struct tide_writer *writer, enum tide_schema which, const 
     return 0;
 }
 
+/* --- rows that wait --------------------------------------------------------------------------------------
+ */
+
+static void init_pending(struct pending *pending)
+{
+    *pending = (struct pending){.end = &pending->first};
+    tide_arena_init(&pending->arena, PENDING_BYTES);
+    tide_map_init(&pending->processes, PENDING_BYTES / 64);
+}
+
+static void release_pending(struct pending *pending)
+{
+    tide_arena_release(&pending->arena);
+    tide_map_release(&pending->processes);
+}
+
+/* A copy of text in the arena, or `old` if it is the same text. NULL stays NULL. */
+static const char *keep(struct pending *pending, const char *old, const char *text)
+{
+    if (!text || (old && strcmp(old, text) == 0))
+        return text ? old : NULL;
+    const char *copy = tide_arena_text(&pending->arena, text, strlen(text));
+    if (!copy)
+        pending->lost = true;
+    return copy ? copy : "";
+}
+
+/* Makes `copy`, which holds an older row or zeros, a copy of row. */
+static void copy_row(struct pending *pending, const struct tide_schema_table *table, const char *row,
+                     char *copy)
+{
+    for (size_t i = 0; i < table->column_count; i++) {
+        const struct tide_schema_column *column = &table->columns[i];
+        const void *from = row + column->offset;
+        void *to = copy + column->offset;
+        bool text = column->type >= TIDE_TYPE_TEXT; /* or starts with a text pointer */
+        const char *old = text ? *(const char **)to : NULL;
+        memcpy(to, from, column->bytes);
+        if (text)
+            *(const char **)to = keep(pending, old, *(const char *const *)from);
+    }
+}
+
+/* Appends a batch of zeros to the list. NULL: out of memory. */
+static struct batch *append(struct pending *pending, enum tide_schema table, size_t count)
+{
+    struct batch *batch =
+        tide_arena_take(&pending->arena, 1, sizeof *batch + count * tide_schema_tables[table].row_bytes);
+
+    if (!batch) {
+        pending->lost = true;
+        return NULL;
+    }
+    batch->table = table;
+    batch->count = count;
+    *pending->end = batch;
+    pending->end = &batch->next;
+    return batch;
+}
+
+/* Returns the batch of a process, appending one if it has none. NULL: out of memory. */
+static struct batch *find_process(struct pending *pending, int64_t id)
+{
+    uint64_t found;
+
+    if (tide_map_get(&pending->processes, (uint64_t)id, &found))
+        return (struct batch *)(uintptr_t)found;
+    struct batch *batch = append(pending, TIDE_SCHEMA_PROCESS, 1);
+    /* If the map has no room, the next update appends a second row, which is written after this one. */
+    if (batch)
+        (void)tide_map_put(&pending->processes, (uint64_t)id, (uint64_t)(uintptr_t)batch);
+    return batch;
+}
+
+/* Copies `count` rows of one table, with their texts. Processes are put one at a time. */
+static void keep_pending(struct pending *pending, enum tide_schema which, const void *rows, size_t count)
+{
+    const struct tide_schema_table *table = &tide_schema_tables[which];
+    struct batch *batch = which == TIDE_SCHEMA_PROCESS
+                              ? find_process(pending, ((const struct tide_process *)rows)->id)
+                              : append(pending, which, count);
+
+    for (size_t i = 0; batch && i < count; i++)
+        copy_row(pending, table, (const char *)rows + i * table->row_bytes,
+                 batch->rows + i * table->row_bytes);
+}
+
 static int put(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
                struct tide_err *err)
 {
     if (tide_schema_tables[which].waits)
-        tide_pending_put(writer->pending, which, rows, count);
+        keep_pending(&writer->pending, which, rows, count);
     return writer->failed ? 0 : write_rows(writer, which, rows, count, err);
 }
 
@@ -264,7 +372,7 @@ static void close_database(struct tide_writer *writer)
 static void release(struct tide_writer *writer)
 {
     close_database(writer);
-    tide_pending_free(writer->pending);
+    release_pending(&writer->pending);
     free(writer->path);
     free(writer);
 }
@@ -273,7 +381,10 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
 {
     struct tide_writer *writer = calloc(1, sizeof *writer);
 
-    if (!writer || !(writer->path = literal_path(path)) || !(writer->pending = tide_pending_new())) {
+    if (!writer)
+        return tide_err_set(err, "out of memory for the recording");
+    init_pending(&writer->pending);
+    if (!(writer->path = literal_path(path))) {
         tide_err_set(err, "out of memory for the recording");
         goto release_writer;
     }
@@ -295,8 +406,7 @@ explain_and_remove:
     close_database(writer);
     tide_writer_discard(path); /* SQLite leaves its log behind if it cannot create the index */
 release_writer:
-    if (writer)
-        release(writer);
+    release(writer);
     return -1;
 }
 
@@ -417,9 +527,12 @@ int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t 
 /* --- committing ------------------------------------------------------------------------------------------
  */
 
-static int put_pending(void *context, enum tide_schema which, const void *rows, size_t count)
+static int put_pending(struct tide_writer *writer)
 {
-    return write_rows(context, which, rows, count, NULL);
+    for (const struct batch *batch = writer->pending.first; batch; batch = batch->next)
+        if (write_rows(writer, batch->table, batch->rows, batch->count, NULL) != 0)
+            return -1;
+    return 0;
 }
 
 static int put_gap(struct tide_writer *writer)
@@ -429,7 +542,7 @@ static int put_gap(struct tide_writer *writer)
 
     snprintf(text, sizeof text, "nothing could be written between %.1f s and %.1f s%s",
              (double)writer->committed_t_ns / TIDE_NS_PER_S, (double)writer->tick_t_ns / TIDE_NS_PER_S,
-             tide_pending_lost(writer->pending) ? "; some processes of that time are missing" : "");
+             writer->pending.lost ? "; some processes of that time are missing" : "");
     return write_rows(writer, TIDE_SCHEMA_NOTE, &note, 1, NULL);
 }
 
@@ -441,7 +554,10 @@ static int commit(struct tide_writer *writer, struct tide_err *err)
     writer->failed = false;
     writer->committed_t_ns = writer->tick_t_ns;
     memset(writer->steps, 0, sizeof writer->steps);
-    tide_pending_clear(writer->pending);
+    if (writer->pending.first || writer->pending.lost) {
+        release_pending(&writer->pending);
+        init_pending(&writer->pending);
+    }
     return 0;
 }
 
@@ -470,8 +586,7 @@ static int put_steps(struct tide_writer *writer)
 /* Writes the rows that wait, and a note about the gap. */
 static void recover(struct tide_writer *writer)
 {
-    if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_steps(writer) == 0 &&
-        put_gap(writer) == 0)
+    if (put_pending(writer) == 0 && put_steps(writer) == 0 && put_gap(writer) == 0)
         commit(writer, NULL);
 }
 
