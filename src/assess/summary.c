@@ -1,6 +1,6 @@
 /*
- * summary.c - see summary.h. The tree is built level by level: the children of a row are sorted by role, and
- * roles with GROUP_AT members or more become one row.
+ * summary.c - see summary.h. The tree is made row by row: the children of a row are sorted by role, and roles
+ * with GROUP_AT members or more become one row.
  */
 #include "assess/summary.h"
 #include "base/units.h"
@@ -14,19 +14,19 @@ enum { GROUP_AT = 4 };
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
-/* A row of the tree while it is built. Indices are into nodes, -1: none. */
+/* A row of the tree while it is built. */
 struct node {
     const int64_t *members; /* ids */
     size_t count;
     int depth;
-    long first_child, next;
 };
 
 struct tree {
     const struct tide_history *history;
-    struct tide_arena *arena;
     int64_t *first_child, *next_sibling; /* by process id; 0: none. [0]: the roots */
-    struct node *nodes;
+    int64_t *ids;                        /* of the members of all nodes so far */
+    size_t id_count;
+    struct node *nodes; /* a stack: those whose rows are still to be made, the next one last */
     size_t node_count;
 };
 
@@ -39,19 +39,25 @@ static int compare_roles(const void *a, const void *b, void *context)
     return order ? order : (x > y) - (x < y);
 }
 
-static int compare_first_members(const void *a, const void *b)
+static int last_first(const void *a, const void *b)
 {
     const struct node *x = a, *y = b;
 
-    return (x->members[0] > y->members[0]) - (x->members[0] < y->members[0]);
+    return (x->members[0] < y->members[0]) - (x->members[0] > y->members[0]);
 }
 
-/* Splits children (ids, count) into nodes at the end of the list and links them below parent, in order of
- * their first member. */
-static void add_nodes(struct tree *tree, int64_t *children, size_t count, struct node *parent, int depth)
+static void add_children(struct tree *tree, int64_t parent)
+{
+    for (int64_t id = tree->first_child[parent]; id; id = tree->next_sibling[id])
+        tree->ids[tree->id_count++] = id;
+}
+
+/* Puts the ids from `first` on into nodes of that depth, the one with the first member on top. */
+static void add_nodes(struct tree *tree, size_t first, int depth)
 {
     const struct tide_history *history = tree->history;
-    size_t begin = tree->node_count;
+    int64_t *children = tree->ids + first;
+    size_t count = tree->id_count - first, begin = tree->node_count;
 
     qsort_r(children, count, sizeof *children, compare_roles, (void *)history);
     for (size_t i = 0, end; i < count; i = end) {
@@ -61,49 +67,9 @@ static void add_nodes(struct tree *tree, int64_t *children, size_t count, struct
                 break;
         size_t step = end - i >= GROUP_AT ? end - i : 1;
         for (; i < end; i += step)
-            tree->nodes[tree->node_count++] = (struct node){&children[i], step, depth, -1, -1};
+            tree->nodes[tree->node_count++] = (struct node){&children[i], step, depth};
     }
-    size_t made = tree->node_count - begin;
-    if (made == 0)
-        return;
-    qsort(tree->nodes + begin, made, sizeof *tree->nodes, compare_first_members);
-    for (size_t i = begin; i + 1 < tree->node_count; i++)
-        tree->nodes[i].next = (long)i + 1;
-    if (parent)
-        parent->first_child = (long)begin;
-}
-
-static void link_processes(struct tree *tree)
-{
-    for (size_t id = tree->history->process_count; id >= 1; id--) {
-        int64_t parent = tree->history->processes[id - 1].row.parent;
-        tree->next_sibling[id] = tree->first_child[parent];
-        tree->first_child[parent] = (int64_t)id;
-    }
-}
-
-static int build_tree(struct tree *tree)
-{
-    size_t count = tree->history->process_count, used = 0;
-    int64_t *ids = tide_arena_take(tree->arena, count + 1, sizeof *ids);
-
-    tree->first_child = tide_arena_take(tree->arena, count + 1, sizeof *tree->first_child);
-    tree->next_sibling = tide_arena_take(tree->arena, count + 1, sizeof *tree->next_sibling);
-    tree->nodes = tide_arena_take(tree->arena, count + 1, sizeof *tree->nodes);
-    if (!ids || !tree->first_child || !tree->next_sibling || !tree->nodes)
-        return -1;
-    link_processes(tree);
-    for (int64_t id = tree->first_child[0]; id; id = tree->next_sibling[id])
-        ids[used++] = id;
-    add_nodes(tree, ids, used, NULL, 0);
-    for (size_t i = 0; i < tree->node_count; i++) {
-        size_t begin = used;
-        for (size_t k = 0; k < tree->nodes[i].count; k++)
-            for (int64_t id = tree->first_child[tree->nodes[i].members[k]]; id; id = tree->next_sibling[id])
-                ids[used++] = id;
-        add_nodes(tree, ids + begin, used - begin, &tree->nodes[i], tree->nodes[i].depth + 1);
-    }
-    return 0;
+    qsort(tree->nodes + begin, tree->node_count - begin, sizeof *tree->nodes, last_first);
 }
 
 /* Adds a value if it is known. */
@@ -196,26 +162,31 @@ static int fill_row(const struct tide_summary *summary, const struct node *node,
 
 static int make_rows(struct tide_summary *summary, struct tide_arena *arena)
 {
-    struct tree tree = {.history = summary->history, .arena = arena};
-    size_t depth = 0;
+    size_t count = summary->history->process_count;
+    struct tree tree = {.history = summary->history,
+                        .first_child = tide_arena_take(arena, count + 1, sizeof *tree.first_child),
+                        .next_sibling = tide_arena_take(arena, count + 1, sizeof *tree.next_sibling),
+                        .ids = tide_arena_take(arena, count + 1, sizeof *tree.ids),
+                        .nodes = tide_arena_take(arena, count + 1, sizeof *tree.nodes)};
 
-    if (build_tree(&tree) != 0)
+    summary->rows = tide_arena_take(arena, count + 1, sizeof *summary->rows);
+    if (!tree.first_child || !tree.next_sibling || !tree.ids || !tree.nodes || !summary->rows)
         return -1;
-    /* Depth first, with a stack of the nodes left to do. */
-    long *stack = tide_arena_take(arena, tree.node_count + 1, sizeof *stack);
-    summary->rows = tide_arena_take(arena, tree.node_count + 1, sizeof *summary->rows);
-    if (!stack || !summary->rows)
-        return -1;
-    if (tree.node_count > 0)
-        stack[depth++] = 0;
-    while (depth > 0) {
-        const struct node *node = &tree.nodes[stack[--depth]];
-        if (fill_row(summary, node, &summary->rows[summary->row_count++]) != 0)
+    for (size_t id = count; id >= 1; id--) {
+        int64_t parent = summary->history->processes[id - 1].row.parent;
+        tree.next_sibling[id] = tree.first_child[parent];
+        tree.first_child[parent] = (int64_t)id;
+    }
+    add_children(&tree, 0);
+    add_nodes(&tree, 0, 0);
+    while (tree.node_count > 0) {
+        struct node node = tree.nodes[--tree.node_count];
+        size_t first = tree.id_count;
+        if (fill_row(summary, &node, &summary->rows[summary->row_count++]) != 0)
             return -1;
-        if (node->next >= 0)
-            stack[depth++] = node->next;
-        if (node->first_child >= 0)
-            stack[depth++] = node->first_child;
+        for (size_t i = 0; i < node.count; i++)
+            add_children(&tree, node.members[i]);
+        add_nodes(&tree, first, node.depth + 1);
     }
     return 0;
 }
