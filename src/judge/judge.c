@@ -403,34 +403,15 @@ static void forecast(struct tide_judging *j)
     v->limit_x_high = v->slope_low > 0 ? v->x_last + room / v->slope_low : INFINITY;
 }
 
-static void clear_verdict(struct tide_verdict *v)
+static struct tide_verdict nothing_known(void)
 {
-    *v = (struct tide_verdict){.kind = TIDE_UNDECIDED,
-                               .shape = TIDE_SHAPE_UNKNOWN,
-                               .confidence = 0.5,
-                               .growth_bytes = NAN,
-                               .slope = NAN,
-                               .slope_low = NAN,
-                               .slope_high = NAN,
-                               .slope_x = NAN,
-                               .slowed_x = NAN,
-                               .since_x = NAN,
-                               .knee_x = NAN,
-                               .ceiling_bytes = NAN,
-                               .bytes_per_item = NAN,
-                               .jump_x = NAN,
-                               .jump_bytes = NAN,
-                               .jump_after = NAN,
-                               .stair_period = NAN,
-                               .drop_x = NAN,
-                               .drop_bytes = NAN,
-                               .limit_x = NAN,
-                               .limit_x_low = NAN,
-                               .limit_x_high = NAN,
-                               .steps_needed = NAN,
-                               .needed_for = NAN,
-                               .detectable = NAN,
-                               .spikes = {.phase = -1}};
+    struct tide_verdict v = {
+        .kind = TIDE_UNDECIDED, .shape = TIDE_SHAPE_UNKNOWN, .confidence = 0.5, .spikes = {.phase = -1}};
+    v.growth_bytes = v.slope = v.slope_low = v.slope_high = v.slope_x = v.slowed_x = v.since_x = NAN;
+    v.knee_x = v.ceiling_bytes = v.bytes_per_item = v.jump_x = v.jump_bytes = v.jump_after = NAN;
+    v.stair_period = v.drop_x = v.drop_bytes = v.limit_x = v.limit_x_low = v.limit_x_high = NAN;
+    v.steps_needed = v.needed_for = v.detectable = NAN;
+    return v;
 }
 
 static int prepare(struct tide_judging *j, struct tide_err *err)
@@ -495,8 +476,7 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
                struct tide_verdict *ret_verdict, struct tide_err *err)
 {
     struct tide_arena_mark mark = tide_arena_mark(scratch);
-    struct tide_verdict verdict;
-    clear_verdict(&verdict);
+    struct tide_verdict verdict = nothing_known();
     struct tide_judging j = {.input = input, .scratch = scratch, .v = &verdict};
     int status = prepare(&j, err);
     if (status == 0) {
