@@ -283,7 +283,7 @@ static void set_limit(struct tide_sense *sense, const char *name, int64_t bytes)
 static void set_wandering_limit(struct tide_sense *sense, const char *name, int64_t bytes)
 {
     const struct limit *limit = find_limit(sense, name);
-    int64_t old = limit ? limit->bytes : TIDE_UNKNOWN, moved = bytes < old ? old - bytes : bytes - old;
+    int64_t old = limit ? limit->bytes : TIDE_UNKNOWN, moved = llabs(bytes - old);
     if (old < 0 || bytes < 0 || moved > old / 20)
         set_limit(sense, name, bytes);
 }

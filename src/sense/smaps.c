@@ -104,11 +104,6 @@ static int64_t fill(struct tide_smaps_budget *budget, int64_t now_ns)
     return (int64_t)gain;
 }
 
-static int64_t distance(int64_t a, int64_t b)
-{
-    return a < b ? b - a : a - b;
-}
-
 /* True if the sharing of pages with its children, parent or siblings may have changed since its last read. */
 static bool is_unsettled(const struct tide_tree *tree, const struct tide_member *member)
 {
@@ -137,7 +132,7 @@ static bool wish_for(const struct tide_tree *tree, struct tide_member *member, i
     if (member->ended || smaps->refused || rss <= 0)
         return false;
     int64_t age_ns = now_ns - smaps->read_ns;
-    int64_t change = distance(rss, smaps->rss_then);
+    int64_t change = llabs(rss - smaps->rss_then);
     if (smaps->read_ns == 0 && smaps->pss_bytes < 0)
         *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_UNREAD, rss};
     else if (age_ns >= idle_again_ns && is_unsettled(tree, member))
