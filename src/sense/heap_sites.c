@@ -122,24 +122,24 @@ static int64_t write_site(struct tide_heap_look *look, int64_t process, uint16_t
     return id;
 }
 
-static bool same_numbers(const struct tide_heap_numbers *a, const struct tide_heap_numbers *b)
+static bool same_numbers(const struct tide_site_sample *a, const struct tide_site_sample *b)
 {
     return a->live_bytes == b->live_bytes && a->live_blocks == b->live_blocks &&
            a->total_bytes == b->total_bytes && a->total_blocks == b->total_blocks;
 }
 
-static void write_sample(struct tide_heap_look *look, int64_t tick, int64_t site,
-                         const struct tide_heap_numbers *now)
+static void write_sample(struct tide_heap_look *look, const struct tide_site_sample *now)
 {
-    struct tide_site_sample row = {.tick = tick,
-                                   .site = site,
-                                   .live_bytes = now->live_bytes,
-                                   .live_blocks = now->live_blocks,
-                                   .total_bytes = now->total_bytes,
-                                   .total_blocks = now->total_blocks};
-
-    look->failed |= tide_writer_site_sample(look->writer, &row, look->err) != 0;
+    look->failed |= tide_writer_site_sample(look->writer, now, look->err) != 0;
     look->heap->rows -= 1;
+}
+
+static void write_own(struct tide_heap_look *look, struct tide_heap_row *site, struct tide_site_sample now)
+{
+    now.site = site->written.site;
+    write_sample(look, &now);
+    site->written = now;
+    site->fresh = false;
 }
 
 static void drop_backlog(struct tide_heap_sense *heap, struct tide_heap_row *site)
@@ -152,7 +152,7 @@ static void drop_backlog(struct tide_heap_sense *heap, struct tide_heap_row *sit
 
 /* Symbols of a large library can take seconds. Keeps what a site holds until its stack is known. */
 static void keep_in_backlog(struct tide_heap_look *look, struct tide_heap_row *site,
-                            const struct tide_heap_numbers *now)
+                            const struct tide_site_sample *now)
 {
     struct tide_heap_backlog *kept = site->backlog;
 
@@ -161,25 +161,21 @@ static void keep_in_backlog(struct tide_heap_look *look, struct tide_heap_row *s
         kept->count = 0;
     }
     if (!kept || (kept->count > 0 && (kept->at[kept->count - 1].tick == look->tick ||
-                                      same_numbers(&kept->at[kept->count - 1].now, now))))
+                                      same_numbers(&kept->at[kept->count - 1], now))))
         return;
     if (kept->count == TIDE_HEAP_BACKLOG) {
         kept->count /= 2;
         for (size_t i = 0; i < kept->count; i++)
             kept->at[i] = kept->at[2 * i + 1];
     }
-    kept->at[kept->count].tick = look->tick;
-    kept->at[kept->count++].now = *now;
+    kept->at[kept->count++] = *now;
 }
 
 static void write_backlog(struct tide_heap_look *look, struct tide_heap_row *site)
 {
     for (size_t i = 0; site->backlog && i < site->backlog->count; i++)
-        if (site->backlog->at[i].tick < look->tick) {
-            site->written = site->backlog->at[i].now;
-            site->fresh = false;
-            write_sample(look, site->backlog->at[i].tick, site->id, &site->written);
-        }
+        if (site->backlog->at[i].tick < look->tick)
+            write_own(look, site, site->backlog->at[i]);
     drop_backlog(look->heap, site);
 }
 
@@ -194,7 +190,7 @@ static void complete_site(struct tide_heap_look *look, struct tide_heap_process 
         return;
     free(site->frames);
     site->frames = NULL;
-    site->id = write_site(look, process->id, values->kind, stack_of(look, rows, count));
+    site->written.site = write_site(look, process->id, values->kind, stack_of(look, rows, count));
     site->state = TIDE_HEAP_OWN;
     site->fresh = true;
     write_backlog(look, site);
@@ -202,13 +198,19 @@ static void complete_site(struct tide_heap_look *look, struct tide_heap_process 
 
 /* --- samples of sites ---------------------------------------------------------------------------------- */
 
-static struct tide_heap_numbers numbers_of(const struct tide_heap_site *values, bool over)
+/* Without the site's id. */
+static struct tide_site_sample sample_of(const struct tide_heap_look *look,
+                                         const struct tide_heap_table *table, size_t at)
 {
-    return (struct tide_heap_numbers){over ? 0 : values->live_bytes, over ? 0 : values->live_blocks,
-                                      values->total_bytes, values->total_blocks};
+    const struct tide_heap_site *values = &table->sites[at];
+    return (struct tide_site_sample){.tick = look->tick,
+                                     .live_bytes = table->replaced ? 0 : values->live_bytes,
+                                     .live_blocks = table->replaced ? 0 : values->live_blocks,
+                                     .total_bytes = values->total_bytes,
+                                     .total_blocks = values->total_blocks};
 }
 
-static void add_to_rest(struct tide_heap_rest *rest, const struct tide_heap_numbers *now)
+static void add_to_rest(struct tide_heap_rest *rest, const struct tide_site_sample *now)
 {
     rest->now.live_bytes = tide_bounded_sum(rest->now.live_bytes, now->live_bytes);
     rest->now.live_blocks = tide_bounded_sum(rest->now.live_blocks, now->live_blocks);
@@ -236,13 +238,8 @@ static void write_due(struct tide_heap_look *look, const struct tide_heap_table 
         qsort(heap->due, count, sizeof *heap->due, heaviest_first);
         count = most;
     }
-    for (size_t i = 0; i < count; i++) {
-        struct tide_heap_row *site = &process->sites[heap->due[i].site];
-        struct tide_heap_numbers now = numbers_of(&table->sites[heap->due[i].site], table->replaced);
-        write_sample(look, look->tick, site->id, &now);
-        site->written = now;
-        site->fresh = false;
-    }
+    for (size_t i = 0; i < count; i++)
+        write_own(look, &process->sites[heap->due[i].site], sample_of(look, table, heap->due[i].site));
     /* The rows of a process that ends do not reduce the share of those that live. */
     heap->rows = heap->rows < 0 ? 0 : heap->rows;
 }
@@ -256,13 +253,15 @@ static void write_rests(struct tide_heap_look *look, struct tide_heap_process *p
             continue;
         if (first)
             rest->id = write_site(look, process->id, kind, 0);
+        rest->now.tick = look->tick;
+        rest->now.site = rest->id;
         if (first || look->rewrite || !same_numbers(&rest->now, &rest->written))
-            write_sample(look, look->tick, rest->id, &rest->now);
+            write_sample(look, &rest->now);
         rest->written = rest->now;
     }
 }
 
-static int64_t change_of(const struct tide_heap_row *site, const struct tide_heap_numbers *now)
+static int64_t change_of(const struct tide_heap_row *site, const struct tide_site_sample *now)
 {
     int64_t change = now->live_bytes - site->written.live_bytes;
 
@@ -317,13 +316,13 @@ bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *
     if (hold_sites(look->heap, process, table->site_count) != 0)
         table->site_count = process->site_count;
     for (int kind = 0; kind < TIDE_SITE_KINDS; kind++)
-        process->rest[kind].now = (struct tide_heap_numbers){0};
+        process->rest[kind].now = (struct tide_site_sample){0};
     for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_site *values = &table->sites[i];
         struct tide_heap_row *site = &process->sites[i];
         if (!values->ready)
             continue;
-        struct tide_heap_numbers now = numbers_of(values, table->replaced);
+        struct tide_site_sample now = sample_of(look, table, i);
         if (advance(look, table, process, i)) {
             if (site->fresh || look->rewrite || !same_numbers(&site->written, &now))
                 look->heap->due[due++] = (struct tide_heap_due){change_of(site, &now), (uint32_t)i};

@@ -25,22 +25,14 @@ enum {
 
 enum tide_heap_row_state { TIDE_HEAP_NEW, TIDE_HEAP_SMALL, TIDE_HEAP_WAITING, TIDE_HEAP_OWN };
 
-struct tide_heap_numbers {
-    int64_t live_bytes, live_blocks, total_bytes, total_blocks;
-};
-
 /* What a site held before its stack was known. When it is full, every second sample is dropped. */
 struct tide_heap_backlog {
     size_t count;
-    struct {
-        int64_t tick;
-        struct tide_heap_numbers now;
-    } at[TIDE_HEAP_BACKLOG];
+    struct tide_site_sample at[TIDE_HEAP_BACKLOG]; /* without the site's id */
 };
 
 struct tide_heap_row {
-    int64_t id;
-    struct tide_heap_numbers written;
+    struct tide_site_sample written;   /* the last one, and the id of the site */
     int32_t *frames;                   /* while TIDE_HEAP_WAITING */
     struct tide_heap_backlog *backlog; /* while TIDE_HEAP_NEW or TIDE_HEAP_WAITING; NULL: nothing was kept */
     uint16_t depth;
@@ -52,7 +44,7 @@ struct tide_heap_row {
 /* The sum of the small sites of a kind. */
 struct tide_heap_rest {
     int64_t id; /* 0: none yet */
-    struct tide_heap_numbers now, written;
+    struct tide_site_sample now, written;
 };
 
 struct tide_heap_process {
