@@ -178,7 +178,7 @@ static bool has_ended(struct lane *lane, int fd)
 }
 
 struct listener {
-    void (*on_event)(void *context, const struct tide_channel_event *event);
+    tide_channel_on_mark *on_mark;
     void *context;
     const struct lane *lane;
 };
@@ -186,15 +186,7 @@ struct listener {
 static void on_slot(void *context, const struct tide_lane_slot *slot)
 {
     const struct listener *listener = context;
-    struct tide_channel_event event = {
-        .pid = listener->lane->pid,
-        .start_ticks = listener->lane->start_ticks,
-        .t_ns = slot->t_ns,
-        .number = slot->number,
-        .kind = (enum tide_mark_kind)slot->kind,
-        .name = slot->name,
-    };
-    listener->on_event(listener->context, &event);
+    listener->on_mark(listener->context, listener->lane->pid, listener->lane->start_ticks, slot);
 }
 
 /* True if the lane is finished: its process has ended (checked before the read, so that the read is
@@ -217,15 +209,14 @@ static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t 
     return ended || broken;
 }
 
-int tide_channel_drain(struct tide_channel *channel,
-                       void (*on_event)(void *context, const struct tide_channel_event *event), void *context,
+int tide_channel_drain(struct tide_channel *channel, tide_channel_on_mark *on_mark, void *context,
                        struct tide_channel_counts *ret_totals, struct tide_err *err)
 {
     int64_t now_ns = tide_clock_ns();
     int failed = 0;
     for (size_t i = 0; i < channel->places.count && !failed; i++)
         failed = find_lanes(channel, i, now_ns);
-    struct listener listener = {.on_event = on_event, .context = context};
+    struct listener listener = {.on_mark = on_mark, .context = context};
     for (size_t i = 0; i < channel->lane_count;) {
         if (drain_lane(channel, &channel->lanes[i], now_ns, &listener))
             drop_lane(channel, i);

@@ -27,14 +27,9 @@ enum { TIDE_CHANNEL_LANES = 8192, TIDE_CHANNEL_STEPS = TIDE_RING_KEEP };
 
 struct tide_channel;
 
-struct tide_channel_event {
-    int64_t pid;
-    uint64_t start_ticks;
-    int64_t t_ns; /* CLOCK_MONOTONIC, not later than the drain */
-    int64_t number;
-    enum tide_mark_kind kind;
-    const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
-};
+/* A mark of a process: checked, not later than the drain, with an unescaped name; valid during the call. */
+typedef void tide_channel_on_mark(void *context, int64_t pid, uint64_t start_ticks,
+                                  const struct tide_lane_slot *mark);
 
 /* Processes that found no room for their file (file.h). */
 struct tide_channel_refused {
@@ -60,10 +55,9 @@ int64_t tide_channel_helper(const struct tide_channel *channel);
 /* Borrowed. */
 const char *tide_channel_path(const struct tide_channel *channel);
 
-/* Calls on_event for everything new, in order within each lane. The lane of a process that is gone is read to
+/* Calls on_mark for everything new, in order within each lane. The lane of a process that is gone is read to
  * its end and then dropped. */
-int tide_channel_drain(struct tide_channel *channel,
-                       void (*on_event)(void *context, const struct tide_channel_event *event), void *context,
+int tide_channel_drain(struct tide_channel *channel, tide_channel_on_mark *on_mark, void *context,
                        struct tide_channel_counts *ret_totals, struct tide_err *err);
 
 #endif

@@ -46,18 +46,19 @@ static void write_mark(struct tide_tracker *t, const struct tide_mark *mark)
         tide_trend_step(t->trend, mark->t_ns, mark->number);
 }
 
-static void on_channel_event(void *context, const struct tide_channel_event *event)
+static void on_channel_mark(void *context, int64_t pid, uint64_t start_ticks,
+                            const struct tide_lane_slot *said)
 {
     struct tide_tracker *t = context;
-    t->steps_said = t->steps_said || event->kind == TIDE_MARK_STEP;
-    t->epochs_said = t->epochs_said || event->kind == TIDE_MARK_EPOCH;
-    int64_t at = event->t_ns - t->base_ns;
+    t->steps_said = t->steps_said || said->kind == TIDE_MARK_STEP;
+    t->epochs_said = t->epochs_said || said->kind == TIDE_MARK_EPOCH;
+    int64_t at = said->t_ns - t->base_ns;
     struct tide_mark mark = {.t_ns = at > 0 ? at : 0,
-                             .process = tide_sense_process_id(t->sense, event->pid, event->start_ticks),
-                             .kind = (enum tide_mark_kind)event->kind,
+                             .process = tide_sense_process_id(t->sense, pid, start_ticks),
+                             .kind = (enum tide_mark_kind)said->kind,
                              .source = TIDE_SOURCE_PROGRAM,
-                             .number = event->number,
-                             .name = event->name};
+                             .number = said->number,
+                             .name = said->name};
     write_mark(t, &mark);
 }
 
@@ -81,7 +82,7 @@ static void collect_output(struct tide_tracker *t)
 static void take_marks(struct tide_tracker *t, bool last)
 {
     struct tide_err err;
-    if (t->channel && tide_channel_drain(t->channel, on_channel_event, t, &t->marks, &err))
+    if (t->channel && tide_channel_drain(t->channel, on_channel_mark, t, &t->marks, &err))
         tide_tracker_trouble(t, &err);
     collect_output(t);
     if (!t->words)

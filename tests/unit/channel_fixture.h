@@ -24,8 +24,8 @@ enum { SEEN_MOST = 1 << 16 };
 struct seen {
     size_t count;
     struct {
-        struct tide_channel_event event;
-        char name[TIDE_LANE_NAME];
+        int64_t pid;
+        struct tide_lane_slot event;
     } at[SEEN_MOST];
     struct tide_channel_counts totals;
 };
@@ -34,14 +34,15 @@ static struct seen *seen;
 static struct tide_channel *channel;
 static struct tide_descriptors descriptors;
 
-static inline void remember(void *context, const struct tide_channel_event *event)
+static inline void remember(void *context, int64_t pid, uint64_t start_ticks,
+                            const struct tide_lane_slot *event)
 {
     struct seen *s = context;
+    (void)start_ticks;
     assert_true(s->count < SEEN_MOST);
-    s->at[s->count].event = *event;
     assert_true(strlen(event->name) < TIDE_LANE_NAME);
-    strcpy(s->at[s->count].name, event->name);
-    s->count++;
+    s->at[s->count].pid = pid;
+    s->at[s->count++].event = *event;
 }
 
 static inline void drain(void)

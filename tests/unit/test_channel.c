@@ -53,8 +53,8 @@ static void every_kind_of_mark_arrives_in_order(void **state)
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(seen->at[i].event.kind, expected[i].kind);
         assert_int_equal(seen->at[i].event.number, expected[i].number);
-        assert_string_equal(seen->at[i].name, expected[i].name);
-        assert_int_equal(seen->at[i].event.pid, pid);
+        assert_string_equal(seen->at[i].event.name, expected[i].name);
+        assert_int_equal(seen->at[i].pid, pid);
         assert_true(seen->at[i].event.t_ns >= (i ? seen->at[i - 1].event.t_ns : before));
         assert_true(seen->at[i].event.t_ns <= tide_clock_ns());
     }
@@ -88,7 +88,7 @@ static void a_long_name_is_cut(void **state)
     run(say_long_name);
     drain();
     assert_int_equal(seen->count, 1);
-    assert_int_equal(strlen(seen->at[0].name), TIDE_NAME_MAX);
+    assert_int_equal(strlen(seen->at[0].event.name), TIDE_NAME_MAX);
 }
 
 static void expect_untracked(void)
@@ -211,7 +211,7 @@ static void a_forked_child_makes_its_own_lane(void **state)
     assert_int_equal(seen->totals.lanes, 3);
     int64_t of_step[5] = {0};
     for (size_t i = 0; i < 4; i++)
-        of_step[seen->at[i].event.number] = seen->at[i].event.pid;
+        of_step[seen->at[i].event.number] = seen->at[i].pid;
     assert_int_equal(of_step[1], pid);
     assert_int_equal(of_step[4], pid);
     assert_true(of_step[2] > 0 && of_step[3] > 0);
@@ -237,7 +237,7 @@ static void a_program_that_execs_goes_on_in_its_lane(void **state)
     assert_int_equal(seen->count, 2);
     assert_int_equal(seen->at[0].event.number, 1);
     assert_int_equal(seen->at[1].event.number, 2);
-    assert_int_equal(seen->at[1].event.pid, pid);
+    assert_int_equal(seen->at[1].pid, pid);
 }
 
 /* With no room for a lane on the file system, writing to a sparse one would be a SIGBUS. */
@@ -347,8 +347,8 @@ static void what_the_python_package_says_arrives(void **state)
     assert_int_equal(seen->at[0].event.number, 12);
     assert_int_equal(seen->at[1].event.kind, TIDE_MARK_PHASE_BEGIN);
     assert_int_equal(seen->at[2].event.number, 1 << 30);
-    assert_string_equal(seen->at[2].name, "loader");
-    assert_string_equal(seen->at[3].name, "validation");
+    assert_string_equal(seen->at[2].event.name, "loader");
+    assert_string_equal(seen->at[3].event.name, "validation");
     assert_int_equal(seen->totals.lost, 0);
 }
 
@@ -443,7 +443,7 @@ static void thinning_keeps_pairs_whole_and_rare_marks_all(void **state)
     drain();
     int steps = 0, begins = 0, ends = 0, odd = 0, even = 0, rare = 0;
     for (size_t i = 0; i < seen->count; i++) {
-        const char *name = seen->at[i].name;
+        const char *name = seen->at[i].event.name;
         enum tide_mark_kind kind = seen->at[i].event.kind;
         steps += kind == TIDE_MARK_STEP;
         odd += !strcmp(name, "odd");
@@ -511,7 +511,7 @@ static void threads_that_hammer_never_leave_a_torn_mark(void **state)
             if (seen->at[i].event.kind == TIDE_MARK_STEP)
                 continue;
             int64_t number = seen->at[i].event.number;
-            const char *name = seen->at[i].name;
+            const char *name = seen->at[i].event.name;
             size_t len = strlen(name);
             assert_int_equal(len, TIDE_NAME_MAX - number / HAMMERS % 90);
             for (size_t k = 0; k < len; k++)

@@ -160,8 +160,8 @@ static void hostile_slots_are_made_harmless(void **state)
     drain();
     assert_int_equal(seen->count - before, 4);
     assert_int_equal(seen->totals.lost, 4);
-    assert_string_equal(seen->at[0].name, "");
-    assert_int_equal(strlen(seen->at[1].name), TIDE_LANE_NAME - 1);
+    assert_string_equal(seen->at[0].event.name, "");
+    assert_int_equal(strlen(seen->at[1].event.name), TIDE_LANE_NAME - 1);
     int64_t now = tide_clock_ns();
     for (size_t i = 1; i < seen->count; i++) {
         assert_true(seen->at[i].event.t_ns <= now);
