@@ -280,34 +280,9 @@ static int on_process(void *context, const void *given)
     process.role = tide_history_text(history, row->role, load->err);
     if (!process.name || !process.command || !process.role)
         return -1;
+    if ((uint64_t)row->parent >= (uint64_t)row->id) /* it comes before its children, so there is no circle */
+        process.parent = 0;
     history->processes[row->id - 1].row = process;
-    return 0;
-}
-
-/* Makes parents a forest: a parent that does not exist, or that would close a cycle, becomes none. */
-static int mend_parents(struct tide_history *history, struct tide_err *err)
-{
-    enum { UNSEEN, ON_PATH, DONE };
-    size_t count = history->process_count;
-    struct tide_history_process *processes = history->processes;
-    unsigned char *state = calloc(count + 1, 1);
-
-    if (!state)
-        return tide_history_no_memory(err);
-    state[0] = DONE;
-    for (size_t i = 1; i <= count; i++) {
-        size_t at = i;
-        while (state[at] == UNSEEN) {
-            struct tide_process *row = &processes[at - 1].row;
-            state[at] = ON_PATH;
-            if ((uint64_t)row->parent > count || state[row->parent] == ON_PATH)
-                row->parent = 0;
-            at = (size_t)row->parent;
-        }
-        for (at = i; state[at] == ON_PATH; at = (size_t)processes[at - 1].row.parent)
-            state[at] = DONE;
-    }
-    free(state);
     return 0;
 }
 
@@ -638,8 +613,6 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
     if (tide_reader_begin(reader, err) != 0)
         return -1;
     result = tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &load, err);
-    if (mend_parents(history, result == 0 ? err : NULL) != 0)
-        result = -1;
     if (result == 0 && (tide_siblings_number(history, err) || load_lists(&load, reader) ||
                         tide_history_heap_load(&load, reader)))
         result = -1;
