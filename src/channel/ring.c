@@ -163,10 +163,6 @@ static bool is_chosen(uint32_t rank, uint32_t total)
 
 static void choose(struct tide_ring_scratch *scratch, size_t count)
 {
-    if (count <= TIDE_RING_KEEP) {
-        memset(scratch->keep, true, count);
-        return;
-    }
     group_slots(scratch, count);
     for (size_t i = 0; i < count; i++) {
         struct group *group = &scratch->groups[scratch->group_of[i]];
