@@ -118,8 +118,7 @@ static void set_cell(struct table *t, double *row, size_t column, const char *te
     t->kinds[column] |= 1u << kind;
 }
 
-/* ----------------------------------------------------------------------------------------------------
- * delimited */
+/* --- delimited ----------------------------------------------------------------------------------------- */
 
 /* Cuts the next field off *at and copies it, without its quotes, into cell (CELL_MOST bytes). -1: an
  * unterminated quote, or a cell that is too long. */
@@ -247,8 +246,7 @@ static int parse_delimited(struct table *t, struct cursor c, struct tide_err *er
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- JSONL
- */
+/* --- JSONL --------------------------------------------------------------------------------------------- */
 
 static size_t column_named(const struct table *t, const char *name)
 {
@@ -326,8 +324,7 @@ static int refuse_array(struct tide_err *err)
     return tide_err_hint(err, "jq -c '.[]' FILE | tidemark judge -");
 }
 
-/* ---------------------------------------------------------------------------------------------------- series
- */
+/* --- series -------------------------------------------------------------------------------------------- */
 
 struct picked {
     size_t axis, time, pid; /* column, or SIZE_MAX */

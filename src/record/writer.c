@@ -158,8 +158,7 @@ static int write_rows(struct tide_writer *writer, enum tide_schema which, const 
     return 0;
 }
 
-/* --- rows that wait --------------------------------------------------------------------------------------
- */
+/* --- rows that wait ------------------------------------------------------------------------------------ */
 
 static void init_pending(struct pending *pending)
 {
@@ -524,8 +523,7 @@ int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t 
     return result;
 }
 
-/* --- committing ------------------------------------------------------------------------------------------
- */
+/* --- committing ---------------------------------------------------------------------------------------- */
 
 static int put_pending(struct tide_writer *writer)
 {

@@ -100,8 +100,7 @@ const char *tide_heap_sense_notice(struct tide_heap_sense *heap)
     return heap->notice_said < heap->notice_count ? heap->notices[heap->notice_said++] : NULL;
 }
 
-/* --- the heap as a whole ---------------------------------------------------------------------------------
- */
+/* --- the heap as a whole ------------------------------------------------------------------------------- */
 
 static int64_t count_of(uint64_t count)
 {
