@@ -139,7 +139,6 @@ static void write_own(struct tide_heap_look *look, struct tide_heap_row *site, s
     now.site = site->written.site;
     write_sample(look, &now);
     site->written = now;
-    site->fresh = false;
 }
 
 static void drop_backlog(struct tide_heap_sense *heap, struct tide_heap_row *site)
@@ -192,7 +191,6 @@ static void complete_site(struct tide_heap_look *look, struct tide_heap_process 
     site->frames = NULL;
     site->written.site = write_site(look, process->id, values->kind, stack_of(look, rows, count));
     site->state = TIDE_HEAP_OWN;
-    site->fresh = true;
     write_backlog(look, site);
 }
 
@@ -248,13 +246,11 @@ static void write_rests(struct tide_heap_look *look, struct tide_heap_process *p
 {
     for (uint16_t kind = TIDE_SITE_MALLOC; kind < TIDE_SITE_KINDS; kind++) {
         struct tide_heap_rest *rest = &process->rest[kind];
-        bool first = rest->id == 0;
+        bool first = rest->written.site == 0;
         if (first && rest->now.total_blocks == 0)
             continue;
-        if (first)
-            rest->id = write_site(look, process->id, kind, 0);
         rest->now.tick = look->tick;
-        rest->now.site = rest->id;
+        rest->now.site = first ? write_site(look, process->id, kind, 0) : rest->written.site;
         if (first || look->rewrite || !same_numbers(&rest->now, &rest->written))
             write_sample(look, &rest->now);
         rest->written = rest->now;
@@ -263,9 +259,7 @@ static void write_rests(struct tide_heap_look *look, struct tide_heap_process *p
 
 static int64_t change_of(const struct tide_heap_row *site, const struct tide_site_sample *now)
 {
-    int64_t change = now->live_bytes - site->written.live_bytes;
-
-    return site->fresh ? INT64_MAX : change < 0 ? -change : change;
+    return site->written.tick == 0 ? INT64_MAX : llabs(now->live_bytes - site->written.live_bytes);
 }
 
 /* Moves a site to its next state. True if it has a row. */
@@ -324,7 +318,7 @@ bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *
             continue;
         struct tide_site_sample now = sample_of(look, table, i);
         if (advance(look, table, process, i)) {
-            if (site->fresh || look->rewrite || !same_numbers(&site->written, &now))
+            if (site->written.tick == 0 || look->rewrite || !same_numbers(&site->written, &now))
                 look->heap->due[due++] = (struct tide_heap_due){change_of(site, &now), (uint32_t)i};
         } else if (site->state == TIDE_HEAP_SMALL) {
             drop_backlog(look->heap, site);

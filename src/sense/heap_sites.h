@@ -32,19 +32,17 @@ struct tide_heap_backlog {
 };
 
 struct tide_heap_row {
-    struct tide_site_sample written;   /* the last one, and the id of the site */
+    struct tide_site_sample written;   /* the last one, and the id of the site; tick 0: none yet */
     int32_t *frames;                   /* while TIDE_HEAP_WAITING */
     struct tide_heap_backlog *backlog; /* while TIDE_HEAP_NEW or TIDE_HEAP_WAITING; NULL: nothing was kept */
     uint16_t depth;
     uint8_t state;
     uint8_t patience;
-    bool fresh; /* no sample was written yet */
 };
 
 /* The sum of the small sites of a kind. */
 struct tide_heap_rest {
-    int64_t id; /* 0: none yet */
-    struct tide_site_sample now, written;
+    struct tide_site_sample now, written; /* site 0: none yet */
 };
 
 struct tide_heap_process {
