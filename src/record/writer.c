@@ -247,6 +247,8 @@ static void keep_pending(struct pending *pending, enum tide_schema which, const 
 static int put(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
                struct tide_err *err)
 {
+    if (which == TIDE_SCHEMA_TICK)
+        writer->tick_t_ns = ((const struct tide_tick *)rows)->t_ns;
     if (tide_schema_tables[which].waits)
         keep_pending(&writer->pending, which, rows, count);
     return writer->failed ? 0 : write_rows(writer, which, rows, count, err);
@@ -441,6 +443,7 @@ PUT(site_sample, SITE_SAMPLE, tide_site_sample)
 PUT(heap_status, HEAP_STATE, tide_heap_status)
 PUT(heap_sample, HEAP_SAMPLE, tide_heap_sample)
 PUT_NEW(process, PROCESS)
+PUT_NEW(tick, TICK)
 PUT_NEW(frame, FRAME)
 PUT_NEW(site, SITE)
 
@@ -464,16 +467,6 @@ int tide_writer_process_update(struct tide_writer *writer, const struct tide_pro
     TIDE_CHECK(process->id, >=, 1);
     TIDE_CHECK(process->id, <=, writer->last[TIDE_SCHEMA_PROCESS]);
     return put(writer, TIDE_SCHEMA_PROCESS, process, 1, err);
-}
-
-int tide_writer_tick(struct tide_writer *writer, const struct tide_tick *tick, int64_t *ret_id,
-                     struct tide_err *err)
-{
-    struct tide_tick row = *tick;
-
-    row.id = *ret_id = ++writer->last[TIDE_SCHEMA_TICK];
-    writer->tick_t_ns = tick->t_ns;
-    return put(writer, TIDE_SCHEMA_TICK, &row, 1, err);
 }
 
 static bool same_counters(const struct tide_sample *a, const struct tide_sample *b)
