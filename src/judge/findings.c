@@ -22,8 +22,6 @@ double tide_judging_x(const struct tide_judging *j, double u)
 
 double tide_judging_sureness(double t, double df)
 {
-    if (df < 1)
-        df = 1;
     double z = (8 * df + 1) / (8 * df + 3) * sqrt(df * log1p(t * t / df));
     return t < 0 ? -z : z;
 }
