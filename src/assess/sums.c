@@ -274,6 +274,13 @@ static void add_verdict(struct explained *e, const struct tide_judged *j)
     }
 }
 
+/* True if a process is in the sums at a time: until the look that finds it gone. */
+static bool counts_at(const struct tide_assessing *s, const struct tide_history_process *p, int64_t t_ns)
+{
+    size_t gone = tide_history_tick_from(s->h, tide_assessing_end(s, p));
+    return p->row.began_ns <= t_ns && (gone == s->h->tick_count || s->h->ticks[gone].t_ns >= t_ns);
+}
+
 static struct explained explain(const struct tide_assessing *s, const struct tide_judged *sum)
 {
     struct explained e = {0};
@@ -283,12 +290,12 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
     for (size_t i = 0; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
         const struct tide_history_process *p = tide_history_process(h, j->process);
-        if (j->subject == TIDE_SUBJECT_PROCESS && is_member(h, sum, p) && tide_assessing_end(s, p) >= to_ns)
+        if (j->subject == TIDE_SUBJECT_PROCESS && is_member(h, sum, p) && counts_at(s, p, to_ns))
             add_verdict(&e, j);
     }
     for (size_t i = 0; i < h->process_count; i++) {
         const struct tide_history_process *p = &h->processes[i];
-        bool before = p->row.began_ns <= from_ns, after = tide_assessing_end(s, p) >= to_ns;
+        bool before = counts_at(s, p, from_ns), after = counts_at(s, p, to_ns);
         const struct tide_history_point *point = tide_history_point_at(p, before ? from_ns : to_ns);
         if (before != after && point && is_member(h, sum, p))
             e.more += (after ? 1 : -1) * tide_assessing_own(s, i, point);

@@ -119,6 +119,46 @@ static void a_tree_that_jumps_and_falls_retains_nothing(void **state)
     tide_assessment_free(a);
 }
 
+/* A worker leaks, beside its parent and after helpers that were there before the first step. It ends between
+ * the last step and the next look, and the parent after it. */
+static void a_tree_is_explained_by_a_worker_that_ends_with_the_steps(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), helper[4], began_ns = 0;
+    for (int i = 0; i < 4; i++)
+        helper[i] = add_process(&m, 200 + i, parent, "cc", "cc");
+    for (int i = 0; i < 8; i++) {
+        look(&m, 5, 440 * MIB);
+        sample(&m, parent, 40 * MIB);
+        for (int k = 0; k < 4; k++)
+            sample(&m, helper[k], 100 * MIB);
+    }
+    for (int i = 0; i < 4; i++)
+        end_process(&m, helper[i], 200 + i, parent, "cc", "cc", 0);
+    began_ns = m.t_ns;
+    int64_t worker = add_process(&m, 101, parent, "worker", "worker");
+    for (int64_t step = 0; step < 300; step++) {
+        look(&m, 2, 50 * MIB + step * 200 * 1024);
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        sample(&m, parent, 40 * MIB);
+        sample(&m, worker, 10 * MIB + step * 200 * 1024);
+    }
+    m.t_ns += 2000;
+    end_process(&m, worker, 101, parent, "worker", "worker", began_ns);
+    for (int i = 0; i < 8; i++) {
+        look(&m, 1, 40 * MIB);
+        sample(&m, parent, 40 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    const struct tide_judged *tree = find(a, TIDE_SUBJECT_TREE);
+    assert_int_equal(find(a, TIDE_SUBJECT_PROCESS)->verdict.kind, TIDE_LEAK);
+    assert_false(tree->unexplained);
+    assert_int_equal(tree->verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 /* A worker begins with all that its parent has: that the parent has more by then is no news about it. */
 static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
 {
@@ -384,6 +424,7 @@ int main(void)
         cmocka_unit_test(workers_that_end_unread_do_not_lift_what_was_before),
         cmocka_unit_test(what_is_too_little_in_each_of_four_workers_is_too_little_in_all),
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
+        cmocka_unit_test(a_tree_is_explained_by_a_worker_that_ends_with_the_steps),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
