@@ -139,12 +139,19 @@ void tide_assessing_rank(struct tide_assessment *a)
     a->judged[0] = first;
 }
 
-/* Returns how much of its last RSS counts for a process: its PSS at the last reading plus what it has taken
- * since; all of its RSS if that was less than half at the reading. */
+/* Returns the end of training: after its last step a program may free all that it had. */
+static int64_t training_end(const struct tide_assessing *s)
+{
+    int64_t end_ns = s->bucket_ns[s->buckets];
+    return end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns;
+}
+
+/* Returns how much of its RSS at the end of training counts for a process: its PSS at the last reading plus
+ * what it has taken since; all of its RSS if that was less than half at the reading. */
 static double now_counted(const struct tide_assessing *s, size_t process, double *ret_rss)
 {
     const struct tide_history_process *p = &s->h->processes[process];
-    const struct tide_history_point *last = &p->points[p->point_count - 1];
+    const struct tide_history_point *last = tide_history_point_at(p, training_end(s));
     const struct tide_history_smaps *read = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
     const struct tide_history_point *then = read ? tide_history_point_at(p, read->t_ns) : NULL;
     double counted = *ret_rss = (double)last->rss_bytes;
@@ -172,8 +179,7 @@ double tide_assessing_no_longer_shared(const struct tide_history_process *p, siz
  * on a busy machine. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
-    int64_t end_ns = s->bucket_ns[s->buckets];
-    int64_t late_ns = (end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns) / 10 * 9;
+    int64_t late_ns = training_end(s) / 10 * 9;
     size_t look = tide_history_tick_from(s->h, late_ns);
     if (look < s->h->tick_count)
         late_ns = s->h->ticks[look].t_ns;
@@ -213,7 +219,7 @@ static int describe_others(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     const struct tide_judged *worst = &s->a->judged[0];
-    double rss = 0, counted = 0, unshared = 0;
+    double rss = 0, counted = 0, unshared = 0, rate = 0;
     size_t others = 0, known = 0, alike, growing = 0;
     for (size_t i = 0; i < h->process_count; i++) {
         if (!is_other(s, &h->processes[i]))
@@ -232,9 +238,13 @@ static int describe_others(struct tide_assessing *s)
         const struct tide_judged *j = &s->a->judged[i];
         const struct tide_history_process *p =
             j->subject == TIDE_SUBJECT_PROCESS ? tide_history_process(h, j->process) : NULL;
-        growing += p && is_other(s, p) && tide_verdict_grows(&j->verdict) && !j->passing;
+        if (!p || !is_other(s, p) || !tide_verdict_grows(&j->verdict) || j->passing)
+            continue;
+        growing++;
+        rate += j->verdict.slope;
     }
-    char who[128], role[64], how[64] = "steady";
+    char who[128], role[64], how[96] = "steady";
+    const char *per = worst->x_is_steps ? "step" : "second";
     const char *common = commonest_role(s, &alike);
     if (!common)
         return tide_assessing_no_memory(s->err);
@@ -246,13 +256,15 @@ static int describe_others(struct tide_assessing *s)
     else
         snprintf(who, sizeof who, "%zu x %s and %zu more", alike, role, others - alike);
     if (growing && others == 1)
-        snprintf(how, sizeof how, "grows too");
+        snprintf(how, sizeof how, "grows too, by %s per %s", TIDE_SIZE(rate), per);
     else if (growing)
-        snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
+        snprintf(how, sizeof how, "of which %zu grow%s too, by %s per %s%s", growing, growing == 1 ? "s" : "",
+                 TIDE_SIZE(rate), per, growing == 1 ? "" : " together");
     else if (unshared >= fmax(TIDE_LEVEL_RISE * rss, TIDE_STARTING_LEAST))
         snprintf(how, sizeof how, "steady, but %s is no longer shared", TIDE_SIZE(unshared));
-    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, TIDE_SIZE(rss),
-             known ? " but " : "", known ? TIDE_SIZE(counted) : "", known ? " counted once (PSS)" : "");
+    snprintf(s->a->others, sizeof s->a->others, "%s %s%s %s RSS%s%s%s", who, how, growing ? ";" : ",",
+             TIDE_SIZE(rss), known ? " but " : "", known ? TIDE_SIZE(counted) : "",
+             known ? " counted once (PSS)" : "");
     return 0;
 }
 

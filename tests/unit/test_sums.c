@@ -159,6 +159,35 @@ static void a_tree_is_explained_by_a_worker_that_ends_with_the_steps(void **stat
     tide_assessment_free(a);
 }
 
+/* Of what a process has once the steps are over, as it takes itself apart, nothing is said. */
+static void what_another_process_grows_by_is_said_as_of_the_last_step(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"),
+            worker = add_process(&m, 101, parent, "loader", "loader");
+    for (int64_t step = 0; step < 400; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look(&m, 2, 110 * MIB + step * 300 * 1024);
+        sample(&m, parent, 100 * MIB + step * 100 * 1024);
+        sample(&m, worker, 10 * MIB + step * 200 * 1024);
+    }
+    for (int i = 0; i < 4; i++) {
+        look(&m, 2, 99 * MIB);
+        sample(&m, parent, 9 * MIB);
+    }
+    struct tide_err err;
+    look(&m, 0, 0);
+    end_process(&m, parent, 100, 0, "python", "train.py", 0);
+    end_process(&m, worker, 101, parent, "loader", "loader", 0);
+    ok(tide_writer_meta_integer(m.writer, TIDE_META_EXIT, 0, &err), &err);
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].process, worker);
+    assert_true(!strncmp(a->others, "1 other process grows too, by 100 KiB per step; 143 MiB RSS", 59));
+    tide_assessment_free(a);
+}
+
 /* A worker begins with all that its parent has: that the parent has more by then is no news about it. */
 static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
 {
@@ -425,6 +454,7 @@ int main(void)
         cmocka_unit_test(what_is_too_little_in_each_of_four_workers_is_too_little_in_all),
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(a_tree_is_explained_by_a_worker_that_ends_with_the_steps),
+        cmocka_unit_test(what_another_process_grows_by_is_said_as_of_the_last_step),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
