@@ -75,6 +75,7 @@ struct tide_judged {
     bool x_is_steps;
     double seconds_per_step; /* 1 without steps; NAN: not known */
     double limit_bytes;      /* what this series may reach before the tree hits its limit; NAN: none known */
+    bool limit_by_all;       /* the forecast is the tree's: more grows than this series */
     char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
     char jump_mark[80];      /* escaped: what happened at the jump ("start of epoch 3"); "" if nothing */
     struct tide_crest crest;

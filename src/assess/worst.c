@@ -122,6 +122,24 @@ static size_t answer_of(const struct tide_assessment *a, tide_speed *speed)
     return answer == SIZE_MAX ? 0 : answer;
 }
 
+/* Where more grows than the answer, the limit is hit sooner than by that alone. */
+static void forecast_of_all(struct tide_assessment *a)
+{
+    struct tide_judged *worst = &a->judged[0];
+    struct tide_verdict *v = &worst->verdict;
+    bool part = worst->subject == TIDE_SUBJECT_PROCESS || worst->subject == TIDE_SUBJECT_ROLE;
+    for (size_t i = 1; i < a->count && part && isfinite(v->limit_x); i++) {
+        const struct tide_verdict *tree = &a->judged[i].verdict;
+        if (a->judged[i].subject != TIDE_SUBJECT_TREE || tree->kind != TIDE_LEAK ||
+            !(tree->slope_low > v->slope_high) || !(tree->limit_x < v->limit_x))
+            continue;
+        worst->limit_by_all = true;
+        v->limit_x = tree->limit_x;
+        v->limit_x_low = tree->limit_x_low;
+        v->limit_x_high = tree->limit_x_high;
+    }
+}
+
 void tide_assessing_rank(struct tide_assessment *a)
 {
     double tree_peak = 0;
@@ -137,6 +155,7 @@ void tide_assessing_rank(struct tide_assessment *a)
     struct tide_judged first = a->judged[answer];
     memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
     a->judged[0] = first;
+    forecast_of_all(a);
 }
 
 /* Returns the end of training: after its last step a program may free all that it had. */

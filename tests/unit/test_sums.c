@@ -188,6 +188,32 @@ static void what_another_process_grows_by_is_said_as_of_the_last_step(void **sta
     tide_assessment_free(a);
 }
 
+/* Two processes leak alike. Either alone would take twice as long to the limit as both do. */
+static void the_limit_is_hit_by_all_that_leaks(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[2];
+    limit(&m, "host memory", 60 * GIB);
+    worker[0] = add_process(&m, 101, parent, "loader", "loader");
+    worker[1] = add_process(&m, 102, parent, "tokenizer", "tokenizer");
+    for (int64_t step = 0; step < 400; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look(&m, 3, GIB + 2 * step * 200 * 1024);
+        sample(&m, parent, GIB - 200 * MIB);
+        for (int i = 0; i < 2; i++)
+            sample(&m, worker[i], 100 * MIB + step * 200 * 1024);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    const struct tide_verdict *v = &a->judged[0].verdict;
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_PROCESS);
+    assert_true(fabs(v->slope / (200 * 1024) - 1) < 0.02);
+    assert_true(fabs(v->limit_x / (59.0 * GIB / (400 * 1024)) - 1) < 0.02);
+    assert_non_null(strstr(text, " by all processes together"));
+    tide_assessment_free(a);
+}
+
 /* A worker begins with all that its parent has: that the parent has more by then is no news about it. */
 static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
 {
@@ -455,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(a_tree_is_explained_by_a_worker_that_ends_with_the_steps),
         cmocka_unit_test(what_another_process_grows_by_is_said_as_of_the_last_step),
+        cmocka_unit_test(the_limit_is_hit_by_all_that_leaks),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),

@@ -441,6 +441,8 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
                      : sooner ? would(a, " is reached before ", " would have been reached before ")
                               : would(a, " is reached at ", " would have been reached at "));
     tide_buf_text(b, PLACE(j, v->limit_x));
+    if (j->limit_by_all)
+        tide_buf_text(b, " by all processes together");
     if (!isfinite(j->seconds_per_step) || reached)
         return;
     double high_s = (v->limit_x_high - v->x_last) * j->seconds_per_step;
