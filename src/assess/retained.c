@@ -235,6 +235,27 @@ static void cut_before(struct tide_judge_input *series, double from_x)
     series->count -= first;
 }
 
+/* True if more was held once than in the last third behind from_x, and the fall from there undid a rise: what
+ * rises lately may be the next tooth of a saw. What fell below all that was held before was freed for good.
+ */
+static bool is_sawtooth(const struct tide_judge_input *series, double from_x)
+{
+    double lately = -INFINITY, bottom = INFINITY, low = 0;
+    double last_x = series->count ? series->x[series->count - 1] : from_x;
+    size_t top = 0;
+    for (size_t i = 0; i < series->count; i++) {
+        if (series->x[i] >= from_x + TIDE_LATELY * (last_x - from_x))
+            lately = fmax(lately, series->bytes[i]);
+        else if (series->bytes[i] > series->bytes[top])
+            top = i;
+    }
+    for (size_t i = top; i < series->count; i++)
+        bottom = fmin(bottom, series->bytes[i]);
+    for (size_t i = 0; i < top; i++)
+        low += series->bytes[i] < bottom + TIDE_DROP_BELOW * (series->bytes[top] - bottom);
+    return series->count && series->bytes[top] > lately && low > TIDE_DROP_UNUSUAL * (double)top;
+}
+
 /* Finds the rate between two places, by a line through the floor. 1; 0: too few points; -1: no memory. */
 static int rate_between(struct tide_assessing *s, struct tide_judge_input series, double from_x, double to_x,
                         struct rate *ret_rate)
@@ -289,6 +310,23 @@ static int find_filled_first(struct tide_assessing *s, const struct tide_judge_i
     return known < 0 ? -1 : 0;
 }
 
+/* What is held fell, and as a whole it does not leak. If it has only risen since from_x, that is undecided:
+ * it takes as long again to see it fall again. -1: no memory. */
+static int find_ramp(struct tide_assessing *s, struct tide_judge_input live, double from_x,
+                     struct tide_judged *j)
+{
+    struct tide_verdict since;
+    cut_before(&live, from_x);
+    if (live.count == 0 || tide_judge(&live, s->scratch, &since, s->err))
+        return live.count == 0 ? 0 : -1;
+    if (since.kind != TIDE_LEAK)
+        return 0;
+    j->may_go_on = true;
+    j->verdict.slope = since.slope;
+    tide_assessing_doubt(&j->verdict, since.x_last - since.x_first);
+    return 0;
+}
+
 /* Memory is level from from_x on. Live bytes may leak all the same, as long as they fit into what the process
  * had or are not touched: then the verdict is on live bytes. */
 static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j,
@@ -300,9 +338,13 @@ static int find_inside(struct tide_assessing *s, const struct tide_history_proce
     double interval = tide_moment_interval(s->h, p->row.id);
     if (live_series(s, p, v, &live))
         return -1;
-    cut_before(&live, from_x);
+    bool sawtooth = isfinite(from_x) && is_sawtooth(&live, from_x);
+    if (!sawtooth)
+        cut_before(&live, from_x);
     if (live.count == 0 || tide_judge(&live, s->scratch, v, s->err))
         return live.count == 0 ? 0 : -1;
+    if (sawtooth && v->kind != TIDE_LEAK)
+        return find_ramp(s, live, from_x, j);
     double samples = interval > 0 ? v->growth_bytes / interval : INFINITY;
     if (v->kind != TIDE_LEAK || samples < INSIDE_SAMPLES || tide_assessing_left_of_start(s, &held) > 0)
         return 0;
@@ -365,7 +407,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     if (level || v->kind == TIDE_PLATEAU) {
         int status = find_inside(s, p, j, level ? -INFINITY : v->knee_x);
         tide_arena_rewind(s->scratch, mark);
-        if (status || level || j->inside)
+        if (status || level || j->inside || j->may_go_on)
             return status;
     }
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);

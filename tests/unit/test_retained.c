@@ -295,6 +295,29 @@ static void what_is_freed_at_the_end_was_held(void **state)
     tide_assessment_free(a);
 }
 
+/* Cycles wait for a collector that came once: what the program holds rises to 100 MiB, falls to 10, and was
+ * rising again when it ended. Its memory stays at the top of the first tooth. */
+static void the_next_tooth_of_what_is_held_is_no_leak(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "python", "train.py");
+    see_heap(&m, id);
+    for (int64_t i = 0; i < 440; i++) {
+        int64_t held = 10 * MIB + (i < 300 ? i : i - 300) * 320 * 1024;
+        int64_t memory = 20 * MIB + (i < 300 ? i : 300) * 320 * 1024;
+        mark(&m, id, TIDE_MARK_STEP, 2 * i, "");
+        look(&m, 1, memory);
+        sample(&m, id, memory);
+        hold_in_all(&m, id, held, memory - held);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_false(a->judged[0].inside);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_UNDECIDED);
+    tide_assessment_free(a);
+}
+
 /* A sample now and then, of what rises evenly. */
 static void a_share_that_few_samples_tell_has_its_interval(void **state)
 {
@@ -331,6 +354,7 @@ int main(void)
         cmocka_unit_test(what_is_held_behind_the_last_step_is_not_held_now),
         cmocka_unit_test(what_one_step_held_is_not_said_of_each),
         cmocka_unit_test(what_is_freed_at_the_end_was_held),
+        cmocka_unit_test(the_next_tooth_of_what_is_held_is_no_leak),
         cmocka_unit_test(a_share_that_few_samples_tell_has_its_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
