@@ -78,6 +78,22 @@ static int find_phase(struct tide_blaming *g)
                          tide_history_name(g->h, g->phase, shown, sizeof shown));
 }
 
+/* Returns the growth of a site while training, or since its process began to leak if that is more: a leak
+ * that began late is no growth of the eighths that tide_moment_growth() compares. */
+static double growth_of(const struct tide_blaming *g, const struct tide_history_site *site)
+{
+    double growth = tide_moment_growth(site, g->from_ns, g->to_ns);
+    for (size_t i = 0; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        bool late =
+            j->process == site->process && j->verdict.kind == TIDE_LEAK && isfinite(j->verdict.since_x);
+        int64_t since_ns = late ? tide_assess_time_of(g->a, j->verdict.since_x) : TIDE_UNKNOWN;
+        if (since_ns != TIDE_UNKNOWN && since_ns < g->to_ns)
+            growth = fmax(growth, tide_moment_growth(site, since_ns, g->to_ns));
+    }
+    return growth;
+}
+
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
@@ -88,7 +104,7 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
             return 0;
         last = tide_moment_point(site, g->to_ns);
         *ret_blocks = last ? (double)last->live_blocks : 0;
-        return tide_moment_growth(site, g->from_ns, g->to_ns);
+        return growth_of(g, site);
     case TIDE_BLAME_PHASE:
         return in_phase(g, site, ret_blocks);
     case TIDE_BLAME_BETWEEN:

@@ -633,6 +633,33 @@ static void so_are_those_of_a_rise(void **state)
     forget(blame, &answer);
 }
 
+/* A leak that begins in the last eighth of a run. */
+static void a_line_that_leaks_late_is_the_culprit(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t late = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 31, "step"));
+    for (int64_t i = 0; i < 500; i++) {
+        int64_t held = (i < 445 ? 0 : i - 444) * MIB / 4;
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + held);
+        sample(&m, id, 100 * MIB + held);
+        if (held)
+            hold(&m, late, held, i - 444);
+        hold_in_all(&m, id, 90 * MIB + held, 100 * 1024);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(fabs(answer.assessment->judged[0].verdict.since_x - 444) < 10);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[late - 1]);
+    assert_true(blame->culprits[0].share > 0.9);
+    forget(blame, &answer);
+}
+
 /* A site that grew most before the stretch in which its process leaks explains what it grew by since. */
 static void a_share_is_of_the_same_stretch(void **state)
 {
@@ -759,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),
         cmocka_unit_test(a_few_arenas_of_a_line_that_stop_are_no_cache),
+        cmocka_unit_test(a_line_that_leaks_late_is_the_culprit),
         cmocka_unit_test(call_sites_that_are_too_many_to_judge_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
