@@ -187,6 +187,8 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     v->slope_x = j->x[j->start];
     v->slope_low = rate - unsure;
     v->slope_high = rate + unsure;
+    if (s.first_x - j->x[j->start] > TIDE_STAIR_LATE * mean_gap(&s))
+        v->since_x = v->slope_x = s.first_x - fmin(s.first_width, mean_gap(&s));
     v->stairs = s.count;
     v->stair_period = sqrt(gap_variance(&s, window)) <= TIDE_STAIR_EVEN * mean_gap(&s) ? mean_gap(&s) : NAN;
     v->stairs_at = at;

@@ -274,6 +274,21 @@ static void warm_up_is_left_out(void **state)
     assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
 }
 
+/* A leak begins at step 500, and the allocator takes a megabyte at a time for it. */
+static void a_staircase_that_begins_late_says_since_when(void **state)
+{
+    (void)state;
+    fill(1000, 40e6, 0, 2000);
+    for (size_t i = 500; i < 1000; i++)
+        ys[i] += floor((double)(i - 500) / 12) * 12 * 80000;
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
+    assert_true(fabs(v.since_x - 500) < 30);
+    assert_true(fabs(v.slope / 80000 - 1) < 0.1);
+    assert_true(fabs(v.slope * (v.x_last - v.slope_x) / v.growth_bytes - 1) < 0.1);
+}
+
 /* On a busy machine there may be no look for that many steps after the last stair, so its place is less sure.
  */
 static void looks_that_come_late_widen_the_interval_of_a_staircase(void **state)
@@ -720,6 +735,7 @@ int main(void)
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
         cmocka_unit_test(a_leak_that_begins_with_a_jump_is_found),
+        cmocka_unit_test(a_staircase_that_begins_late_says_since_when),
         cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
         cmocka_unit_test(what_rises_slowly_after_a_fast_start_has_not_stopped),
     };
