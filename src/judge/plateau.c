@@ -28,6 +28,24 @@ bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *
            !has_stopped(j, fit->k, fit->beta[1]);
 }
 
+/* A curve may end above all that was seen: the floor rose more evenly, and stopped more suddenly. Lowers the
+ * ceiling to the highest floor of the last third, and returns where the floor first came to that; 1: the
+ * ceiling is not above it. */
+static double stop_below(const struct tide_judging *j, double *ceiling)
+{
+    const double *y = j->y + j->start;
+    size_t n = tide_judging_points(j), first = 0;
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        top = j->u[i] >= TIDE_LATELY ? fmax(top, y[i]) : top;
+    if (!(*ceiling > top))
+        return 1;
+    *ceiling = top;
+    while (y[first] < top)
+        first++;
+    return j->u[first];
+}
+
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit)
 {
     double k = fit->model == TIDE_MODEL_SATURATION ? fmin(TIDE_SATURATED * fit->k, 1) : fit->k;
@@ -39,15 +57,15 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
     bool ends_first = fit->model == TIDE_MODEL_SATURATION && k > TIDE_TAIL_LATEST;
     if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
-    double low, high;
+    double low, high, ceiling = tide_fit_value(fit, 1);
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);
     if (fit->model == TIDE_MODEL_SATURATION) {
         low *= TIDE_SATURATED;
         high *= TIDE_SATURATED;
+        k = fmin(k, stop_below(j, &ceiling));
     }
     tide_judging_say_plateau(j, tide_judging_x(j, k), tide_judging_x(j, low),
-                             tide_judging_x(j, fmin(high, 1)), tide_fit_value(fit, 1),
-                             fit->beta[1] / tide_judging_span(j));
+                             tide_judging_x(j, fmin(high, 1)), ceiling, fit->beta[1] / tide_judging_span(j));
 }
 
 /* True if the first points follow the even rise of the fit. One or two steps up do not. */

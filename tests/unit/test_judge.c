@@ -274,6 +274,31 @@ static void warm_up_is_left_out(void **state)
     assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
 }
 
+/* A program imports and trains, ever slower on a busy machine, and takes long to end. What it came to is
+ * known, and no curve through it says more. */
+static void a_plateau_is_no_higher_than_what_was_seen(void **state)
+{
+    static const double seconds[] = {0,   36,  72,  108, 144, 180, 219, 255, 293, 329, 365,
+                                     401, 437, 473, 509, 547, 583, 619, 655, 691, 985};
+    static const double mib[] = {10,  250, 296, 331, 357, 376, 379, 414, 451, 482, 490,
+                                 499, 510, 511, 519, 527, 534, 546, 558, 562, 562};
+    (void)state;
+    size_t count = 0, k = 0;
+    for (double x = 0; x < 985; x += 5) {
+        while (seconds[k + 1] <= x)
+            k++;
+        xs[count] = x;
+        ys[count++] =
+            0x1p20 * (mib[k] + (mib[k + 1] - mib[k]) * (x - seconds[k]) / (seconds[k + 1] - seconds[k]));
+    }
+    struct tide_judge_input input = input_of(count);
+    input.x_is_steps = false;
+    struct tide_verdict v = judge(input);
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_true(v.ceiling_bytes <= v.peak);
+    assert_true(v.knee_x > 500 && v.knee_x < 720);
+}
+
 /* A leak begins at step 500, and the allocator takes a megabyte at a time for it. */
 static void a_staircase_that_begins_late_says_since_when(void **state)
 {
@@ -735,6 +760,7 @@ int main(void)
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
         cmocka_unit_test(a_leak_that_begins_with_a_jump_is_found),
+        cmocka_unit_test(a_plateau_is_no_higher_than_what_was_seen),
         cmocka_unit_test(a_staircase_that_begins_late_says_since_when),
         cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
         cmocka_unit_test(what_rises_slowly_after_a_fast_start_has_not_stopped),
