@@ -39,6 +39,13 @@ static bool is_library_path(const char *path)
     return false;
 }
 
+/* True for what a distribution or its like installed, whatever the path that it was built under. */
+static bool is_installed(const char *module)
+{
+    return !strncmp(module, "/lib", 4) ||
+           (!strncmp(module, "/usr/", 5) && strncmp(module, "/usr/local/", 11) != 0);
+}
+
 static bool is_interpreter(const struct tide_frame *f)
 {
     const char *name = tide_text_last_part(f->module);
@@ -58,6 +65,7 @@ static enum interest interest_of(const struct tide_frame *f)
         return LEAST;
     bool own = f->file[0] ? !is_library_path(f->file)
                           : !is_library_path(f->module) && !strstr(tide_text_last_part(f->module), ".so");
+    own = own && (f->python || !is_installed(f->module));
     return own ? OWN : f->python ? PYTHON_LIBRARY : NATIVE_LIBRARY;
 }
 

@@ -31,6 +31,9 @@ def python(function, line, file="/home/u/train.py"):
     return {"function": function, "file": file, "line": line, "python": 1}
 
 
+OWN = "/src/libt.so"  # what the program brings along; the rest is the system's
+
+
 def native(function, offset, module="/usr/lib/libx.so", **more):
     return {"function": function, "module": module, "offset": offset, **more}
 
@@ -55,9 +58,9 @@ def made(tmp_path):
             r.heap(worker)
             root = [native("_start", 0x100, "/usr/bin/python3.11")]
             sites = {
-                "leak": r.site(main, [native("at::empty", 0x40), native("inner", 0x1000, file="/src/t.cc", line=7, inlined=1),
-                                      native("middle", 0x1000, file="/src/t.cc", line=30, inlined=1),
-                                      native("outer", 0x1000, file="/src/t.cc", line=90), python("step", 88), python("<module>", 5)] + root),
+                "leak": r.site(main, [native("at::empty", 0x40), native("inner", 0x1000, OWN, file="/src/t.cc", line=7, inlined=1),
+                                      native("middle", 0x1000, OWN, file="/src/t.cc", line=30, inlined=1),
+                                      native("outer", 0x1000, OWN, file="/src/t.cc", line=90), python("step", 88), python("<module>", 5)] + root),
                 "cache": r.site(main, [native("", 0x77), python(f"load{odd}", 12, f"/home/{odd}/d.py")] + root, kind=2),
                 "device": r.site(main, [native("cudaMalloc", 0x5, "/usr/lib/libcudart.so"), python("to", 40)] + root, kind=3),
                 "small": r.site(main, []),
@@ -126,7 +129,7 @@ def test_pprof_is_a_heap_profile(made, pprof):
     assert samples["loadx"][0][0] == [("libx.so+0x77", "/usr/lib/libx.so", 0)] and samples["loadx"][2]["kind"] == "mmap"
     assert samples["to"][2]["kind"] == "cuda"
     assert samples["small"][0] == [[("(many small sites)", "", 0)]]
-    assert len({m.filename for m in profile.raw.mapping}) == 3
+    assert {profile.text[m.filename] for m in profile.raw.mapping} == {"/usr/bin/python3.11", "/usr/lib/libx.so", "/usr/lib/libcudart.so", OWN}
 
 
 def test_a_moment_can_be_chosen(made, pprof):

@@ -698,7 +698,12 @@ static void a_runtimes_heap_is_no_cache(void **state)
                                 .line = TIDE_UNKNOWN,
                                 .module = "/usr/lib/libnode.so",
                                 .offset = 16};
-    int64_t heap = add_site(&m, id, TIDE_SITE_MMAP, inside);
+    struct tide_frame built_elsewhere = {.function = "uv__async_io",
+                                         .file = "/home/iojs/build/ws/out/../deps/uv/src/unix/async.c",
+                                         .line = 176,
+                                         .module = "/usr/bin/node",
+                                         .offset = 32};
+    int64_t heap = add_stack(&m, id, TIDE_SITE_MMAP, (struct tide_frame[]){inside, built_elsewhere}, 2);
     for (int64_t i = 0; i < 300; i++) {
         mark(&m, id, TIDE_MARK_STEP, i, "");
         look(&m, 1, 100 * MIB + i * MIB);
