@@ -231,9 +231,14 @@ void tide_judging_say_level(struct tide_judging *j)
 void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
                            double df)
 {
+    set_slope(j, fit, df);
+    /* What is surely after a bend may be too little to tell a rate. */
+    if (!(j->v->slope_low > 0) && shape != TIDE_SHAPE_ACCELERATING) {
+        j->v->slope = j->v->slope_x = j->v->slope_low = j->v->slope_high = NAN;
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    }
     j->v->kind = TIDE_LEAK;
     j->v->shape = shape;
-    set_slope(j, fit, df);
     double z = tide_judging_sureness(fit->tail / fmax(fit->tail_error, 1e-300), df);
     j->v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(z - 2));
     bool was_level = fit->model == TIDE_MODEL_ONSET ||

@@ -269,6 +269,27 @@ static void stairs_that_settle_grow_by_what_stays(void **state)
     assert_true(fabs(v.slope / 8e4 - 1) < 0.03);
 }
 
+/* A pool is made larger now and then. Behind the last of a few jumps there may be too little to tell a rate,
+ * and a rate that may be zero is no leak's. */
+static void what_may_not_rise_at_all_is_no_leak(void **state)
+{
+    (void)state;
+    for (int run = 0; run < 1500; run++) {
+        double slow = 0;
+        fill(150, 400e6, 0, 0);
+        for (size_t i = 0; i < 150; i++) {
+            slow = 0.9 * slow + (run % 3 + 1) * 1e6 * noise();
+            ys[i] += fabs(slow);
+        }
+        for (int jump = 0; jump < 3; jump++)
+            for (size_t i = (size_t)(75 * (noise() + 1)); i < 150; i++)
+                ys[i] += 8e6;
+        struct tide_verdict v = judge(input_of(150));
+        if (v.kind == TIDE_LEAK && v.shape == TIDE_SHAPE_LINEAR)
+            assert_true(v.slope_low > 0);
+    }
+}
+
 int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
@@ -286,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_jump_that_was_taken_back_once_began_where_it_was_first_up),
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
         cmocka_unit_test(the_end_of_an_early_rise_is_no_jump),
+        cmocka_unit_test(what_may_not_rise_at_all_is_no_leak),
         cmocka_unit_test(stairs_that_settle_grow_by_what_stays),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
