@@ -229,17 +229,20 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
 
 /* ---- reading */
 
+/* Copies of the memory that was last read through the kernel. */
+struct windows {
+    unsigned turn;
+    uintptr_t at[WINDOWS];
+    uint8_t bytes[WINDOWS][WINDOW];
+};
+
 struct merge {
     struct tide_heap_head *table;
     uintptr_t frame; /* the next Python frame, or 0 */
     uint64_t *out;
     size_t count, room, run;
     bool full, failed;
-    /* Copies of the memory that was last read through the kernel. */
-    bool guarded;
-    unsigned turn;
-    uintptr_t window_at[WINDOWS];
-    uint8_t windows[WINDOWS][WINDOW];
+    struct windows *guarded; /* not NULL: memory is read through the kernel */
 };
 
 /* Returns the bytes at this address, which is aligned to their number. Zeros if they cannot be read. */
@@ -247,17 +250,18 @@ static __attribute__((noinline)) const void *through_kernel(struct merge *m, uin
 {
     static const uint64_t nothing;
     uintptr_t from = at & ~(uintptr_t)(WINDOW - 1);
+    struct windows *w = m->guarded;
     for (unsigned i = 0; i < WINDOWS; i++)
-        if (m->window_at[i] == from && from)
-            return m->windows[i] + (at - from);
-    unsigned i = m->turn++ % WINDOWS;
-    m->window_at[i] = 0;
-    if (m->failed || !peek(from, 0, m->windows[i], WINDOW)) {
+        if (w->at[i] == from && from)
+            return w->bytes[i] + (at - from);
+    unsigned i = w->turn++ % WINDOWS;
+    w->at[i] = 0;
+    if (m->failed || !peek(from, 0, w->bytes[i], WINDOW)) {
         m->failed = true;
         return &nothing;
     }
-    m->window_at[i] = from;
-    return m->windows[i] + (at - from);
+    w->at[i] = from;
+    return w->bytes[i] + (at - from);
 }
 
 /* Reads are aligned, so that none crosses the end of a window, which is aligned too. */
@@ -448,6 +452,18 @@ static void copy_text(struct merge *m, const struct layout *l, uintptr_t text, b
     *out = '\0';
 }
 
+/* Not inlined, because a program's stack may have less room than these texts take. */
+static __attribute__((noinline)) int32_t add_code(struct merge *m, const struct layout *l, uintptr_t code,
+                                                  uint64_t key)
+{
+    char file[4 * NAME_CHARS + 1], name[4 * NAME_CHARS + 1];
+    copy_text(m, l, code_word(code, l->file), true, file);
+    copy_text(m, l, code_word(code, l->name), false, name);
+    if (m->failed)
+        return TIDE_LEDGER_NONE;
+    return tide_ledger_code_add(m->table, key, file, name, code_half(code, l->first_line));
+}
+
 /* Returns a code object's number. The key needs more than its address, where another may lie after it is
  * freed. */
 static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code, uint64_t *ret_key)
@@ -458,14 +474,7 @@ static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code
         tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
     int32_t number = tide_ledger_code(key);
-    if (number >= 0)
-        return number;
-    char file_text[4 * NAME_CHARS + 1], name_text[4 * NAME_CHARS + 1];
-    copy_text(m, l, file, true, file_text);
-    copy_text(m, l, name, false, name_text);
-    if (m->failed)
-        return TIDE_LEDGER_NONE;
-    return tide_ledger_code_add(m->table, key, file_text, name_text, first_line);
+    return number >= 0 ? number : add_code(m, l, code, key);
 }
 
 /* ---- merging */
@@ -566,12 +575,16 @@ static uintptr_t thread_to_read(bool *ret_guarded)
     return thread && is_readable(thread, ret_guarded) ? thread : 0;
 }
 
-static void put_all(struct merge *m, const uint64_t *words, size_t count, size_t outermost, bool complete)
+static void put_all(struct merge *m, uintptr_t thread, const uint64_t *words, size_t count, bool complete)
 {
     bool inner = true;
+    size_t outermost = count;
+    while (outermost > 0 && !is_loop(words[outermost - 1]))
+        outermost--;
+    m->frame = running_frame(m, thread);
     for (size_t i = 0; i < count && !m->full; i++) {
         if (is_loop(words[i])) {
-            put_run(m, i == outermost && complete);
+            put_run(m, i + 1 == outermost && complete);
             inner = false;
         } else if (inner || words[i] < python.start || words[i] >= python.end) {
             put(m, words[i]);
@@ -579,29 +592,33 @@ static void put_all(struct merge *m, const uint64_t *words, size_t count, size_t
     }
 }
 
+/* Not inlined: as add_code(). */
+static __attribute__((noinline)) void put_all_guarded(struct merge *m, uintptr_t thread,
+                                                      const uint64_t *words, size_t count, bool complete)
+{
+    struct windows windows;
+    memset(&windows, 0, offsetof(struct windows, bytes));
+    m->guarded = &windows;
+    put_all(m, thread, words, count, complete);
+    m->guarded = NULL;
+}
+
 size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
                            size_t room, bool *complete)
 {
-    size_t outermost = 0, loops = 0;
     bool usable = atomic_load_explicit(&python.ready, memory_order_acquire) && !atomic_load(&python.failed);
-    for (size_t i = 0; usable && i < count; i++)
-        if (is_loop(words[i])) {
-            outermost = i;
-            loops++;
-        }
-    bool guarded = false;
+    bool guarded = false, loops = false;
+    for (size_t i = 0; usable && i < count && !loops; i++)
+        loops = is_loop(words[i]);
     uintptr_t thread = loops ? thread_to_read(&guarded) : 0;
     if (!thread || !is_trusted(table, thread))
         return copy_native(words, count, out, room, complete);
-    struct merge m;
-    memset(&m, 0, offsetof(struct merge, windows));
-    m.table = table;
-    m.out = out;
-    m.room = room;
-    m.guarded = guarded;
-    m.frame = running_frame(&m, thread);
-    put_all(&m, words, count, outermost, *complete);
-    if (m.guarded && python.is_ending())
+    struct merge m = {.table = table, .out = out, .room = room};
+    if (guarded)
+        put_all_guarded(&m, thread, words, count, *complete);
+    else
+        put_all(&m, thread, words, count, *complete);
+    if (guarded && python.is_ending())
         return copy_native(words, count, out, room, complete);
     if (m.failed)
         tide_ledger_count(&table->python_failed);

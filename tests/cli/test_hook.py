@@ -179,7 +179,7 @@ def test_signal_handlers_may_map_while_the_hook_works(target, stack):
         assert table.counters["lost_frees"] == 0
 
 
-@pytest.mark.parametrize("stack", ["own", "alternative"])
+@pytest.mark.parametrize("stack", ["own", "alternative", "small"])
 def test_a_stack_runs_through_a_signal_frame(target, build, stack):
     table = target("handled", stack)
     site = [s for s in table.sites if s.live_bytes == 3 * MIB]

@@ -25,8 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *table = malloc(size);
     TIDE_CHECK_TRUE(table != NULL);
     memcpy(table, data, size);
-    struct merge m;
-    memset(&m, 0, offsetof(struct merge, windows));
+    struct merge m = {0};
     struct bytes b = {.m = &m, .at = (uintptr_t)table, .end = (uintptr_t)table + size};
     uint32_t unit = numbers[0] % (INT32_MAX / 2), line = numbers[1];
     switch (lines) {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -275,11 +276,15 @@ VISIBLE void raise_here(void)
 static void handled(char **arguments)
 {
     struct sigaction action = {.sa_handler = allocate_in_handler};
-    if (!strcmp(arguments[0], "alternative")) {
-        stack_t other = {.ss_sp = map(MIB, PROT_READ | PROT_WRITE, 0), .ss_size = MIB};
+    size_t frame = getauxval(AT_MINSIGSTKSZ);
+    stack_t other = {.ss_size = strcmp(arguments[0], "small") ? MIB : (frame ? frame : 4096) + 4096};
+    if (strcmp(arguments[0], "own") != 0) {
+        other.ss_sp = (char *)map(MIB + 4096, PROT_NONE, 0) + 4096; /* nothing below it may be touched */
+        check(!mprotect(other.ss_sp, MIB, PROT_READ | PROT_WRITE), "mprotect");
         check(!sigaltstack(&other, NULL), "sigaltstack");
         action.sa_flags |= SA_ONSTACK;
     }
+    free(malloc(MIB)); /* the linker needs more stack for the first call */
     check(!sigaction(SIGUSR1, &action, NULL), "sigaction");
     raise_here();
 }
