@@ -123,9 +123,14 @@ def test_of_many_limits_the_lowest_that_still_applies_is_found(judge, tmp_path):
     recording.db.executemany('INSERT INTO memory_limit(t_ns, name, bytes) VALUES (?, ?, ?)',
                              ((i, f"cgroup /job{i % 60_000} memory.max", (1 << 40) - i if i >= 60_000 else 1 << 30)
                               for i in (*range(1_000), *range(60_000, 120_000))))
-    code, said, seconds, _ = judge(recording.close())
+    path = recording.close()
+    code, said, seconds, _ = judge(path)
     assert code == 1 and "cgroup /job59999 memory.max" in said
     assert seconds < 3
+    code, said, seconds, _ = judge(path, "export", "--format", "openmetrics")
+    told = re.findall(r'tidemark_limit_bytes\{limit="cgroup /job(\d+) memory.max"\} (\d+)', said)
+    assert code == 0 and [(int(n), int(b)) for n, b in told] == [(i, (1 << 40) - 60_000 - i) for i in range(60_000)]
+    assert seconds < 2
 
 
 def test_sites_of_a_hundred_thousand_processes_are_named_in_seconds(judge, tmp_path):

@@ -147,19 +147,29 @@ static void put_tree(struct metrics *m)
           (double)t->cgroup_bytes);
     plain(m, "tidemark_host_available_bytes", "bytes", "Memory available on the host.",
           (double)t->available_bytes);
-    if (m->h->limit_count == 0)
+}
+
+/* Writes the last row of each limit. */
+static void put_limits(struct metrics *m)
+{
+    const struct tide_history *h = m->h;
+    struct tide_map last;
+    if (h->limit_count == 0)
         return;
+    tide_map_init(&last, h->limit_count);
+    for (size_t i = 0; i < h->limit_count; i++)
+        m->full |= tide_map_put(&last, tide_map_text_key(h->limits[i].name), i) != 0;
     family(m, "tidemark_limit_bytes", "bytes", "Memory limits that apply.");
-    for (size_t i = 0; i < m->h->limit_count; i++) {
-        bool replaced = false;
-        for (size_t k = i + 1; k < m->h->limit_count && !replaced; k++)
-            replaced = !strcmp(m->h->limits[k].name, m->h->limits[i].name);
-        if (replaced || m->h->limits[i].bytes < 0)
+    for (size_t i = 0; i < h->limit_count; i++) {
+        uint64_t at = i;
+        tide_map_get(&last, tide_map_text_key(h->limits[i].name), &at);
+        if (at != i || h->limits[i].bytes < 0)
             continue;
         sample(m, "tidemark_limit_bytes");
-        label(m, "limit", m->h->limits[i].name);
-        value(m, (double)m->h->limits[i].bytes);
+        label(m, "limit", h->limits[i].name);
+        value(m, (double)h->limits[i].bytes);
     }
+    tide_map_release(&last);
 }
 
 /* --- what the program said ------------------------------------------------------------------------------ */
@@ -327,6 +337,7 @@ int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_
     value(&m, 1);
     put_verdict(&m);
     put_tree(&m);
+    put_limits(&m);
     put_marks(&m);
     put_processes(&m);
     put_gpus(&m);
