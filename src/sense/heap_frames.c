@@ -155,11 +155,13 @@ static bool is_source(const char *path)
     return false;
 }
 
+/* A superuser opens only what everybody may read: the program that names the file may have fewer rights. */
 static FILE *open_source(const char *path)
 {
     struct stat st;
     int fd = tide_infile_open(path, &st);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    bool allowed = fd >= 0 && (geteuid() != 0 || (st.st_mode & S_IROTH));
+    FILE *file = allowed ? fdopen(fd, "r") : NULL;
     if (!file && fd >= 0)
         close(fd);
     return file;

@@ -1,6 +1,8 @@
-"""A recording is not trusted: the paths in it open nothing."""
+"""A recording is not trusted: the paths in it open nothing. Nor is a program that names its source files."""
 
+import os
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -58,3 +60,18 @@ def test_recording_keeps_the_lines(tidemark, tmp_path):
     tidemark("run", "--heap", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", str(tmp_path / "train.py"))
     (tmp_path / "train.py").unlink()
     assert "kept.append(bytearray(1 << 20))" in tidemark("blame", "a.tide").out
+
+
+@pytest.mark.unsanitized  # the hook never is
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may read anything")
+def test_recording_as_root_keeps_no_line_that_not_everybody_may_read(tidemark, tmp_path, secret):
+    """The program may have given up its rights before it named the file."""
+    secret.chmod(0o640)
+    (tmp_path / "link.py").symlink_to(secret)
+    (tmp_path / "train.py").write_text("kept = []\nhoard = compile('\\nkept.append(bytearray(1 << 20))', 'LINK', 'exec')\n"
+                                       "for i in range(60):\n    exec(hoard)\n    print('step', i, flush=True)\n"
+                                       "    __import__('time').sleep(0.02)\n".replace("LINK", str(tmp_path / "link.py")))
+    tidemark("run", "--heap", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", str(tmp_path / "train.py"))
+    db = sqlite3.connect(tmp_path / "a.tide")
+    lines = dict(db.execute("SELECT replace(file, rtrim(file, replace(file, '/', '')), ''), source FROM frame WHERE python"))
+    assert lines["train.py"] == "exec(hoard)" and lines["link.py"] == ""
