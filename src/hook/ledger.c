@@ -119,6 +119,13 @@ static bool has_room(uint64_t bytes)
     return room;
 }
 
+/* What is not backed has no access, so that a program that locks all its memory (mlockall) does not fill it.
+ */
+static int set_access(void *from, uint64_t bytes, int protection)
+{
+    return (int)syscall(SYS_mprotect, from, bytes, protection); /* mprotect() is the hook's own */
+}
+
 /* Makes sure that the first `bytes` bytes of the area can be written. Called under the latch, or before other
  * threads know the table. */
 static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
@@ -130,7 +137,9 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     uint64_t want = (bytes + areas[area].chunk - 1) / areas[area].chunk * areas[area].chunk;
     want = want < areas[area].bytes ? want : areas[area].bytes;
     char *from = (char *)table + areas[area].at + self.backed[area];
-    if (!has_room(want - self.backed[area]) || madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
+    if (!has_room(want - self.backed[area]) ||
+        set_access(from, want - self.backed[area], PROT_READ | PROT_WRITE) ||
+        madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
         return -1;
     if (!has_room(0)) { /* others took space at the same moment */
         madvise(from, want - self.backed[area], MADV_REMOVE);
@@ -167,10 +176,13 @@ static struct tide_heap_head *map_file(int fd)
     if (!memory)
         return NULL;
     memset(self.backed, 0, sizeof self.backed);
-    if (!madvise(memory, sizeof(struct tide_heap_head), MADV_POPULATE_WRITE) && !back(memory, SITES, 1) &&
+    if (!set_access(memory, TIDE_HEAP_BYTES, PROT_NONE) &&
+        !set_access(memory, sizeof(struct tide_heap_head), PROT_READ | PROT_WRITE) &&
+        !madvise(memory, sizeof(struct tide_heap_head), MADV_POPULATE_WRITE) && !back(memory, SITES, 1) &&
         !back(memory, FRAMES, 1) && !back(memory, MODULES, 1) && !back(memory, TEXT, 1))
         return memory;
-    if (errno == EINVAL && has_room(TIDE_HEAP_BYTES) && !fallocate(fd, 0, 0, (off_t)TIDE_HEAP_BYTES)) {
+    if (errno == EINVAL && has_room(TIDE_HEAP_BYTES) && !fallocate(fd, 0, 0, (off_t)TIDE_HEAP_BYTES) &&
+        !set_access(memory, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE)) {
         for (int i = 0; i < AREAS; i++)
             self.backed[i] = areas[i].bytes;
         return memory;

@@ -83,6 +83,17 @@ for child in children:
 about = os.statvfs("/dev/shm")
 print(about.f_blocks - about.f_bavail, "of", about.f_blocks)
 """
+# Every page that it may touch is filled at once.
+LOCKS = """
+import ctypes, os, sys
+bytes(1 << 20)
+if ctypes.CDLL(None).mlockall(3):  # MCL_CURRENT | MCL_FUTURE
+    sys.exit("may not lock memory")
+kept = [bytearray(1 << 20) for _ in range(20)]
+about = os.statvfs("/dev/shm")
+print(about.f_blocks - about.f_bavail, "of", about.f_blocks, flush=True)
+os._exit(0)
+"""
 
 
 @pytest.fixture
@@ -152,3 +163,13 @@ def test_tables_leave_three_quarters_too(confined, tmp_path):
     assert used_of(done) <= 0.26
     db = sqlite3.connect(tmp_path / "a.tide")
     assert db.execute("SELECT count(DISTINCT process) FROM site").fetchone()[0] >= 4
+
+
+def test_a_program_that_locks_its_memory_fills_no_table(confined, tmp_path):
+    done = confined({"/dev/shm": "8m"}, "/usr/bin/python3", "-c", LOCKS, options=["--heap"])
+    if "may not lock" in done.err:
+        pytest.skip("may not lock memory")
+    assert done.code == 0, done.err
+    assert used_of(done) <= 0.26
+    db = sqlite3.connect(tmp_path / "a.tide")
+    assert db.execute("SELECT max(live_bytes) FROM site_sample").fetchone()[0] >= 20 * MIB
