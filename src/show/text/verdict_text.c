@@ -616,8 +616,8 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     if (isfinite(a->broke_off))
         tide_buf_format(
             &b,
-            "the recording breaks off %s after the start: tidemark was killed, the machine stopped, or this "
-            "is a copy from before the end; the program may have gone on",
+            "the recording breaks off %s after the start: tidemark was killed, the machine stopped, it could not "
+            "be written any more, or this is a copy from before the end; the program may have gone on",
             TIDE_DURATION(a->broke_off));
     hand_on(&b, "end", put, context);
     if (a->gap_seconds > 0)
