@@ -240,7 +240,7 @@
  * share of it, or if it is this share of the process. PyTorch keeps the last 2,000 collectives of a rank (43
  * MiB at most were seen): in a rank of a job the growth has to come to TIDE_STARTING_RECORD, too. */
 #define TIDE_STARTING_BUFFER  2000
-#define TIDE_STARTING_RECORD  (64.0 * 1024 * 1024)
+#define TIDE_STARTING_RECORD  (48.0 * 1024 * 1024)
 #define TIDE_STARTING_VAGUE   0.2
 #define TIDE_STARTING_MATTERS 0.25
 /* Growth that slowed down is still a start until it has gone on for this many times as long as that took. */
