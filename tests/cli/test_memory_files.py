@@ -62,6 +62,7 @@ def test_where_others_are_in_the_group_nobody_is_accused(recorded, small_cgroup)
     assert verdict["verdict"] != "leak", said
 
 
+@pytest.mark.slow  # with sanitizers, where looks cost so much that shared memory is read too seldom to be judged
 def test_no_code_is_promised_for_memory_that_no_process_maps(run, binary, tmp_path):
     (tmp_path / "train.py").write_text(f"""\
 import os, time
