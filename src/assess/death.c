@@ -115,7 +115,7 @@ static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns
     return false;
 }
 
-/* Finds the limit of a cgroup that memory came near to, if there is one. */
+/* Finds the last limit of a cgroup that memory came near to, if there is one. */
 static void find_limit(const struct tide_history *h, struct tide_death *d)
 {
     int64_t from = d->t_ns - near_ns(h);
@@ -123,13 +123,14 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
     for (size_t i = 0; i < h->tick_count && h->ticks[i].t_ns <= d->t_ns; i++)
         if (h->ticks[i].t_ns >= from)
             most = fmax(most, fmax((double)h->ticks[i].cgroup_bytes, (double)h->ticks[i].counted_bytes));
-    for (size_t i = 0; i < h->limit_count && h->limits[i].t_ns <= d->t_ns; i++) {
+    for (size_t i = h->limit_count; i-- > 0;) {
         const struct tide_limit *l = &h->limits[i];
-        if (strncmp(l->name, "cgroup ", 7) != 0 || l->bytes <= 0 || most < at_the_limit * (double)l->bytes ||
-            is_replaced(h, i, from))
+        if (l->t_ns > d->t_ns || strncmp(l->name, "cgroup ", 7) != 0 || l->bytes <= 0 ||
+            most < at_the_limit * (double)l->bytes || is_replaced(h, i, from))
             continue;
         d->limit_bytes = (double)l->bytes;
         tide_text_shown(l->name, d->limit_name, sizeof d->limit_name);
+        return;
     }
 }
 

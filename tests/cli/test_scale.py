@@ -133,6 +133,18 @@ def test_of_many_limits_the_lowest_that_still_applies_is_found(judge, tmp_path):
     assert seconds < 2
 
 
+def test_a_death_at_one_of_many_limits_is_told_in_seconds(judge, tmp_path):
+    recording = Recording(tmp_path / "death.tide")
+    recording.process(100, "python", ended=3600)
+    looks(recording, 14400, leak)
+    recording.db.executemany("INSERT INTO memory_limit(t_ns, name, bytes) VALUES (?, ?, ?)",
+                             ((i, f"cgroup /job{i}", 230 * MIB) for i in range(60_000)))
+    recording.db.execute(f"INSERT INTO note(t_ns, text, kills) VALUES ({3600 * SECOND}, 'the kernel killed 1 process', 1)")
+    _, said, seconds, _ = judge(recording.close())
+    assert re.search(r"^tidemark: KILLED by the OOM killer: .*, at the limit of 230 MiB \(cgroup /job59999\)$", said, re.M), said
+    assert seconds < 2
+
+
 def test_sites_of_a_hundred_thousand_processes_are_named_in_seconds(judge, tmp_path):
     recording = Recording(tmp_path / "sites.tide")
     recording.process(100, "python")
