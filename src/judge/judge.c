@@ -218,11 +218,15 @@ static void say_jump_beside(struct tide_judging *j)
 
 static void decide_by_shape(struct tide_judging *j);
 
-/* True if a leak after a jump is as good as nothing beside it: so far, and its rate is hardly known. */
-static bool is_dwarfed(const struct tide_verdict *leak, double growth, double height)
+/* True if a leak after a jump is as good as nothing beside it so far: it is small, and its rate is hardly
+ * known or was seen for a short while only. */
+static bool is_dwarfed(const struct tide_judging *j, double growth, double height, double jump_x)
 {
-    return growth <= TIDE_JUMP_BESIDE * height &&
-           (leak->slope_high - leak->slope_low) / 2 > TIDE_JUMP_VAGUE * leak->slope;
+    size_t after = 0;
+    while (after < j->moments.count && j->moments.x[j->moments.count - 1 - after] >= jump_x)
+        after++;
+    bool vague = (j->v->slope_high - j->v->slope_low) / 2 > TIDE_JUMP_VAGUE * j->v->slope;
+    return growth <= TIDE_JUMP_BESIDE * height && (vague || after < TIDE_SHORT_MOMENTS);
 }
 
 /* Judges what follows a jump by itself: a part of the program that begins with it may leak. False if the jump
@@ -238,7 +242,7 @@ static bool decide_after_jump(struct tide_judging *j, const struct tide_fit *fit
     *j->v = before;
     tide_judging_fit_from(j, first);
     decide_by_shape(j);
-    if (j->v->kind == TIDE_LEAK && !is_dwarfed(j->v, j->y[j->n - 1] - j->y[first], height)) {
+    if (j->v->kind == TIDE_LEAK && !is_dwarfed(j, j->y[j->n - 1] - j->y[first], height, jump_x)) {
         j->v->since_x = isnan(j->v->since_x) ? jump_x : j->v->since_x;
         return true;
     }

@@ -205,7 +205,7 @@
 #define TIDE_JUMP_HABIT  0.2
 /* A jump of less than this share of the level is not reported. A rise beside it that is not surely a leak
  * does not make it undecided if the rise is at most this share of the jump; nor is such a rise after it a
- * leak as long as its rate is known worse than to TIDE_JUMP_VAGUE of it. */
+ * leak as long as its rate is known worse than to TIDE_JUMP_VAGUE of it, or for TIDE_SHORT_MOMENTS. */
 #define TIDE_JUMP_SHARE  0.01
 #define TIDE_JUMP_BESIDE 0.05
 #define TIDE_JUMP_VAGUE  0.2

@@ -452,6 +452,24 @@ static void a_jump_is_the_answer_beside_a_rise_that_is_small_and_vague(void **st
     assert_true(v.slope_high > 0.5e6 && v.slope_high < 2e6); /* what may have risen beside it is said */
 }
 
+/* With one group a step the jump comes at step 25, and what is stored of each later step is 100 KB. */
+static void a_jump_is_the_answer_until_what_follows_it_was_seen_for_a_while(void **state)
+{
+    (void)state;
+    for (int steps = 40; steps <= 200; steps += 160) {
+        for (int i = 0; i < steps; i++) {
+            xs[i] = i + 1;
+            ys[i] = 175e6 + (i < 24 ? 0 : 306e6 + 1e5 * (i - 24) + 1e4 * (i % 3));
+        }
+        struct tide_verdict v = judge((size_t)steps, true);
+        assert_int_equal(v.kind, steps == 40 ? TIDE_JUMP : TIDE_LEAK);
+        if (steps == 40)
+            assert_true(v.jump_x == 25 && fabs(v.slope_high - 1e5) < 3e4);
+        else
+            assert_true(fabs(v.slope - 1e5) < 1e4);
+    }
+}
+
 static void a_leak_that_begins_late_says_when(void **state)
 {
     (void)state;
@@ -487,6 +505,7 @@ int main(void)
         cmocka_unit_test(a_level_with_rare_dips_has_no_spikes),
         cmocka_unit_test(floor_and_spike_are_no_more_than_the_peak),
         cmocka_unit_test(a_jump_is_the_answer_beside_a_rise_that_is_small_and_vague),
+        cmocka_unit_test(a_jump_is_the_answer_until_what_follows_it_was_seen_for_a_while),
         cmocka_unit_test(a_leak_that_begins_late_says_when),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
