@@ -171,6 +171,7 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
 {
     const struct tide_history_process *p = &s->h->processes[process];
     const struct tide_history_point *last = tide_history_point_at(p, training_end(s));
+    last = last ? last : p->points; /* where looks are rare, it may have been seen first after the end */
     const struct tide_history_smaps *read = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
     const struct tide_history_point *then = read ? tide_history_point_at(p, read->t_ns) : NULL;
     double counted = *ret_rss = (double)last->rss_bytes;
