@@ -254,10 +254,12 @@ static int judge_levels(struct tide_assessing *s, const struct tide_level *level
 {
     struct tide_judge_input input;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    /* The tree always gets an answer, and so do own pages that judge_own_pages() asks about. */
-    size_t least = j->subject == TIDE_SUBJECT_TREE || j->own_pages ? 1 : TIDE_LEAST_MOMENTS;
+    /* The tree always gets an answer, and so do own pages that judge_own_pages() asks about. Shared memory
+     * is in no process, and nothing else shows it. */
+    bool always = j->subject == TIDE_SUBJECT_TREE || j->own_pages || j->shared;
     int bad = tide_assessing_series(s, levels, count, began_ns, ended_ns, as_read, &input);
-    bool enough = !bad && places_of(&input) >= least;
+    size_t places = bad ? 0 : places_of(&input);
+    bool enough = places >= (always ? 1 : TIDE_LEAST_MOMENTS);
     if (enough) {
         input.phases = s->spans;
         input.phase_count = s->span_count;
@@ -272,6 +274,8 @@ static int judge_levels(struct tide_assessing *s, const struct tide_level *level
     if (bad || !enough)
         return bad ? -1 : 0;
     allow_for_start(s, j);
+    if (j->shared && places < TIDE_LEAST_MOMENTS && j->verdict.kind != TIDE_UNDECIDED)
+        tide_assessing_doubt(&j->verdict, j->verdict.x_last - j->verdict.x_first);
     if (s->axis.given_back && j->verdict.kind == TIDE_LEAK) /* such as a final evaluation */
         tide_assessing_doubt(&j->verdict, j->verdict.x_last - j->verdict.start_x);
     j->room_bytes = NAN;

@@ -46,19 +46,20 @@ static int judge_gauges(struct tide_assessing *s)
     sort_gauges(h, rows, first);
     for (size_t name = 0; name < h->name_count; name++) {
         size_t count = first[name + 1] - first[name];
-        if (count < TIDE_LEAST_MOMENTS || is_of_census(h->names[name]))
+        bool shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
+        if (count < (shared ? 1 : TIDE_LEAST_MOMENTS) || is_of_census(h->names[name]))
             continue;
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
                                 .device = TIDE_UNKNOWN,
                                 .gauge = (int32_t)name,
+                                .shared = shared,
                                 .limit_bytes = NAN};
         snprintf(j.name, sizeof j.name, "gauge \"%s\"", TIDE_SHOWN(h->names[name], 80));
-        j.shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
-        if (j.shared) {
+        if (shared) {
             snprintf(j.name, sizeof j.name, "%s", TIDE_GAUGE_SHARED);
             j.limit_bytes = tide_assessing_limit(s, rows[first[name + 1] - 1].bytes);
         }
-        if (tide_assessing_levels(s, rows + first[name], count, 0, s->bucket_ns[s->buckets], j.shared, j))
+        if (tide_assessing_levels(s, rows + first[name], count, 0, s->bucket_ns[s->buckets], shared, j))
             return -1;
     }
     return 0;

@@ -122,6 +122,34 @@ static size_t answer_of(const struct tide_assessment *a, tide_speed *speed)
     return answer == SIZE_MAX ? 0 : answer;
 }
 
+/* Returns how fast a series rises from its first value to its last; 0 if it came down again by more than a
+ * leak may. */
+static double rise_per_x(const struct tide_judged *j)
+{
+    double highest = -INFINITY, retreat = 0;
+    for (size_t i = 0; i < j->count; i++) {
+        highest = fmax(highest, j->bytes[i]);
+        retreat = fmax(retreat, highest - j->bytes[i]);
+    }
+    double rise = j->bytes[j->count - 1] - j->bytes[0], length = j->x[j->count - 1] - j->x[0];
+    return length > 0 && retreat <= TIDE_LEAK_RETREAT * rise ? rise / length : 0;
+}
+
+/* An answer that is level names the leak that would have shown. Shared memory is in no process: if it rose by
+ * more than that, and cannot be told yet, the job is not known to be level. Returns the index of the answer.
+ */
+static size_t without_promise(const struct tide_assessment *a, size_t answer)
+{
+    const struct tide_verdict *level = &a->judged[answer].verdict;
+    if (level->kind != TIDE_FLAT && level->kind != TIDE_SPIKES)
+        return answer;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].shared && a->judged[i].verdict.kind == TIDE_UNDECIDED &&
+            rise_per_x(&a->judged[i]) > fmax(level->detectable, 0))
+            return i;
+    return answer;
+}
+
 /* Where more grows than the answer, the limit is hit sooner than by that alone. */
 static void forecast_of_all(struct tide_assessment *a)
 {
@@ -152,6 +180,7 @@ void tide_assessing_rank(struct tide_assessment *a)
         answer = answer_of(a, floor_speed);
     else if (a->judged[0].crest.epochs)
         answer = answer_of(a, crest_speed);
+    answer = without_promise(a, answer);
     struct tide_judged first = a->judged[answer];
     memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
     a->judged[0] = first;

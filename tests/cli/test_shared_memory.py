@@ -10,9 +10,10 @@ SHARED = "shared memory (/dev/shm, memfd)"
 @pytest.fixture
 def judged(tidemark, tmp_path):
     """judged(processes, ends={}, files=None) -> the verdict. processes: for each how much it maps of shared memory at a look, and
-    what of that is its part (None: this was not recorded); ends: the looks from which on they are gone; files: what all files in memory have."""
+    what of that is its part (None: this was not recorded); ends: the looks from which on they are gone; files: what all files in memory have;
+    seldom: the files are read at one look in so many."""
 
-    def call(processes, ends=None, files=None):
+    def call(processes, ends=None, files=None, seldom=1):
         r = Recording(tmp_path / "a.tide")
         for number, _ in enumerate(processes, 1):
             r.process(100 + number, f"train{number}", ended=(ends or {}).get(number, LOOKS) / 4)
@@ -27,7 +28,7 @@ def judged(tidemark, tmp_path):
                     share = part and int(part(i))
                     r.put("smaps", tick=tick, process=number, pss_bytes=50 * MIB + (share or int(mapped(i))), uss_bytes=50 * MIB, pss_shmem_bytes=share)
             r.mark(i / 4, STEP, i)
-            if files:
+            if files and i % seldom == 0:
                 r.put("mark", t_ns=i * 10**9 // 4, process=0, kind=GAUGE, source=3, number=int(files(i)), name=SHARED)
         return tidemark("judge", "--json", r.close()).json
 
@@ -82,3 +83,16 @@ def test_who_stays_does_not_grow_when_others_leave(judged):
     verdict = judged([(level(400), part)] * 4, ends)
     assert verdict["verdict"] in ("flat", "spikes"), verdict["sentence"]
     assert processes_of(verdict)[0]["verdict"] == "flat"
+
+
+def test_a_job_is_not_level_while_shared_memory_that_was_read_seldom_rises(judged):
+    verdict = judged([(level(0), level(0))], files=rising(20, 1), seldom=30)
+    assert (verdict["verdict"], verdict["subject"]) == ("undecided", "shared memory")
+    assert "shared memory" in verdict["sentence"] and "+180 MiB" in verdict["sentence"], verdict["sentence"]
+    assert "would have shown" not in verdict["sentence"]
+
+
+@pytest.mark.parametrize("size", [level(50), lambda i: 50 * MIB * (i // 30 % 2), rising(20, 0.0001)])
+def test_a_job_is_level_if_shared_memory_that_was_read_seldom_does_not_rise(judged, size):
+    verdict = judged([(level(0), level(0))], files=size, seldom=30)
+    assert (verdict["verdict"], verdict["subject"]) == ("flat", "process"), verdict["sentence"]

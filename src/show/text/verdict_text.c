@@ -192,6 +192,10 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
         tide_buf_format(
             b, "the floor fell by %s at %s, to %s, and is at %s at the end: ", TIDE_SIZE(v->drop_bytes),
             PLACE(j, v->drop_x), TIDE_SIZE(v->floor_first), TIDE_SIZE(v->floor_last));
+    if (j->shared && v->growth_bytes > 0) { /* of a process memory is seen, of this only what was read */
+        put_growth(b, j);
+        tide_buf_text(b, ", but ");
+    }
     if (isfinite(v->jump_x))
         put_place_of_jump(b, j);
     tide_buf_format(b, "%snot enough data to tell a leak from noise (%zu sample%s)",
