@@ -152,6 +152,7 @@ int tide_proc_parse_rollup(const char *text, struct tide_proc_rollup *ret_rollup
         {"Private_Dirty:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
         {"Private_Hugetlb:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
         {"SwapPss:", offsetof(struct tide_proc_rollup, swap_pss_bytes), 1024},
+        {"Anonymous:", offsetof(struct tide_proc_rollup, anon_bytes), 1024},
     };
     struct tide_proc_rollup rollup;
     read_fields(text, fields, sizeof fields / sizeof *fields, &rollup);

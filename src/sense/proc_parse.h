@@ -43,6 +43,7 @@ struct tide_proc_rollup {
     int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN before Linux 5.4 */
     int64_t uss_bytes;       /* Private_Clean + Private_Dirty + Private_Hugetlb */
     int64_t swap_pss_bytes;
+    int64_t anon_bytes; /* of RSS */
 };
 
 int tide_proc_parse_rollup(const char *text, struct tide_proc_rollup *ret_rollup);

@@ -230,7 +230,9 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
                                  : tide_clamp_zero(rollup.pss_shmem_bytes - member->hook_shmem_bytes);
     smaps->swap_pss_bytes = rollup.swap_pss_bytes;
     smaps->cost_ns = wall_ns;
-    smaps->anon_then = tide_clamp_zero(member->now.anon_bytes);
+    /* By the same read as PSS: since the look, much may have been freed. */
+    smaps->anon_then = rollup.anon_bytes < 0 ? tide_clamp_zero(member->now.anon_bytes)
+                                             : tide_clamp_zero(rollup.anon_bytes - member->hook_anon_bytes);
     smaps->swap_then = tide_clamp_zero(member->now.swap_bytes);
     smaps->rss_then = rss;
     smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);

@@ -47,8 +47,8 @@ struct tide_member_smaps {
     int64_t asked_then;       /* asked_bytes when that was read */
     int64_t cost_ns;
     int64_t read_ns;   /* when it was read */
-    int64_t anon_then; /* its counters at that time */
-    int64_t swap_then;
+    int64_t anon_then; /* by the same read */
+    int64_t swap_then; /* its counters at that time */
     int64_t rss_then;
     double ns_per_byte; /* cost of a read; 0 until the first */
     int64_t shared_ns;  /* when its sharing with children last changed: one was forked or ended */

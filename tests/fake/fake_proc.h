@@ -89,6 +89,7 @@ struct fake_process {
     bool exiting;
     long anon, file, shmem, swap; /* KiB */
     long pss, pss_shmem, uss;     /* KiB; pss 0: no smaps_rollup */
+    long anon_read;               /* KiB, in smaps_rollup; 0: the same as anon */
     long asked;                   /* KiB; 0: not told */
     const char *smaps;            /* NULL: none */
     int threads;                  /* 0: 1 */
@@ -141,8 +142,9 @@ static inline void fake_put(const struct fake_process *process)
         snprintf(path, sizeof path, "%d/smaps_rollup", process->pid);
         fake_write(
             path,
-            "0-1 ---p 00000000 00:00 0 [rollup]\nRss: %ld kB\nPss: %ld kB\nPss_Shmem: %ld kB\nPrivate_Dirty: %ld kB\nSwapPss: 0 kB\n",
-            process->anon + process->file + process->shmem, process->pss, process->pss_shmem, process->uss);
+            "0-1 ---p 00000000 00:00 0 [rollup]\nRss: %ld kB\nPss: %ld kB\nPss_Shmem: %ld kB\nPrivate_Dirty: %ld kB\nAnonymous: %ld kB\nSwapPss: 0 kB\n",
+            process->anon + process->file + process->shmem, process->pss, process->pss_shmem, process->uss,
+            process->anon_read ? process->anon_read : process->anon);
     }
     if (process->smaps) {
         snprintf(path, sizeof path, "%d/smaps", process->pid);

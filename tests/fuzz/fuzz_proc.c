@@ -58,6 +58,7 @@ static void check_rollup(const char *text)
     check_size(rollup.uss_bytes);
     check_size(rollup.swap_pss_bytes);
     check_size(rollup.pss_shmem_bytes);
+    check_size(rollup.anon_bytes);
 }
 
 static void check_smaps(char *text)

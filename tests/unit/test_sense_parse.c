@@ -184,13 +184,14 @@ static void uss_is_the_sum_of_what_is_private(void **state)
     static const char text[] =
         "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss: 60 kB\n"
         "Pss_Dirty: 7 kB\nPss_Shmem: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 20 kB\n"
-        "Private_Hugetlb: 2048 kB\nSwap: 4 kB\nSwapPss: 3 kB\n";
+        "Private_Hugetlb: 2048 kB\nAnonymous: 50 kB\nSwap: 4 kB\nSwapPss: 3 kB\n";
     struct tide_proc_rollup rollup;
     assert_int_equal(tide_proc_parse_rollup(text, &rollup), 0);
     assert_int_equal(rollup.pss_bytes, 60 * 1024);
     assert_int_equal(rollup.pss_shmem_bytes, 40 * 1024);
     assert_int_equal(rollup.uss_bytes, 2078 * 1024);
     assert_int_equal(rollup.swap_pss_bytes, 3 * 1024);
+    assert_int_equal(rollup.anon_bytes, 50 * 1024);
     assert_int_equal(tide_proc_parse_rollup("", &rollup), -1);
 }
 

@@ -94,6 +94,21 @@ static void nothing_is_read_before_time_has_passed(void **state)
     assert_int_equal(counted(100), 6 * MIB * 1024);
 }
 
+static void what_is_freed_between_a_look_and_its_pss_is_not_missing_afterwards(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){
+        .pid = 100, .parent = 1, .start = 100, .anon = 200 * MIB, .pss = 90 * MIB, .anon_read = 90 * MIB});
+    begin(10000);
+    do
+        look();
+    while (!fresh());
+    assert_int_equal(counted(100), 200 * MIB * 1024);
+    put(100, 1, 90 * MIB, 90 * MIB);
+    tide_tree_read(&tree, now_ns);
+    assert_int_equal(counted(100), 90 * MIB * 1024);
+}
+
 static void a_budget_of_nothing_reads_nothing(void **state)
 {
     (void)state;
@@ -462,6 +477,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_read_before_time_has_passed),
+        TEST(what_is_freed_between_a_look_and_its_pss_is_not_missing_afterwards),
         TEST(a_budget_of_nothing_reads_nothing),
         TEST(what_has_no_reservation_is_read_of_who_has_much_that_is_not_touched),
         TEST(who_has_none_is_not_asked_again_until_he_asks_for_more),
