@@ -28,6 +28,17 @@ bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *
            !has_stopped(j, fit->k, fit->beta[1]);
 }
 
+/* True if the floor ends far below where its rise is said to have stopped: it was given back. Takes the
+ * highest of the last windows, so that a program that ends does not count. */
+static bool came_down(const struct tide_judging *j, double rise, double ceiling)
+{
+    size_t n = tide_judging_points(j), tenth = n / 10 > 2 ? n / 10 : 2;
+    double last = -INFINITY;
+    for (size_t i = n - tenth; i < n; i++)
+        last = fmax(last, j->y[j->start + i]);
+    return last < ceiling - TIDE_LEAK_RETREAT * rise;
+}
+
 /* A curve may end above all that was seen: the floor rose more evenly, and stopped more suddenly. Lowers the
  * ceiling to the highest floor of the last third, and returns where the floor first came to that; 1: the
  * ceiling is not above it. */
@@ -55,7 +66,8 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, bend, tide_judging_freedom(j, bend));
     /* A curve that is full only as the run ends was not seen to stop. */
     bool ends_first = fit->model == TIDE_MODEL_SATURATION && k > TIDE_TAIL_LATEST;
-    if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)))
+    if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)) ||
+        came_down(j, rise, tide_fit_value(fit, 1)))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     double low, high, ceiling = tide_fit_value(fit, 1);
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);
@@ -164,7 +176,8 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
         rising++;
     if (rising < TIDE_EARLY_WINDOWS || knee.bic > fmin(curve.bic, jump.bic) - TIDE_BIC_MARGIN ||
         rise < TIDE_EARLY_RISE * j->level || rise < TIDE_CHANGE_NOISES * knee.noise ||
-        knee.k * span < TIDE_EARLY_LEAST * whole || knee.k > TIDE_TAIL_LATEST)
+        knee.k * span < TIDE_EARLY_LEAST * whole || knee.k > TIDE_TAIL_LATEST ||
+        came_down(j, rise, tide_fit_value(&knee, 1)))
         return;
     double width = span / (double)n;
     tide_judging_say_plateau(j, from + knee.k * span, from + knee.k * span - width,

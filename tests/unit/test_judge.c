@@ -145,6 +145,22 @@ static void growth_that_stops_is_a_plateau_with_its_knee(void **state)
     assert_false(v.one_pass);
 }
 
+static void what_rose_and_was_given_back_did_not_stop_at_a_level(void **state)
+{
+    (void)state;
+    for (size_t peak = 300; peak <= 700; peak += 50) {
+        fill(1000, 4e9, 0, 5e6);
+        for (size_t i = 0; i < 1000; i++)
+            ys[i] += 2e9 * fmin((double)i / (double)peak, (double)(1000 - i) / (double)(1000 - peak));
+        enum tide_verdict_kind kind = judge(input_of(1000)).kind;
+        assert_true(kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED);
+    }
+    fill(1000, 4e9, 0, 5e6); /* early, held for long, and given back slowly */
+    for (size_t i = 0; i < 1000; i++)
+        ys[i] += 2e9 * fmin(1, fmin((double)i / 120, (double)(1000 - i) / 300));
+    assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
+}
+
 /* Each validation leaves the heap at one of three sizes; before the first it is smaller. */
 static void a_floor_that_wanders_after_its_warm_up_is_level(void **state)
 {
@@ -733,6 +749,7 @@ int main(void)
         cmocka_unit_test(what_a_run_begins_with_is_no_spike),
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
+        cmocka_unit_test(what_rose_and_was_given_back_did_not_stop_at_a_level),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
         cmocka_unit_test(a_leak_of_the_size_that_would_have_shown_does),
         cmocka_unit_test(a_floor_that_was_first_seen_at_a_low_has_not_grown),
