@@ -1,8 +1,9 @@
 /*
  * sense.c - one look: finds the members of the tree, reads their counters and limits, and writes them.
  *
- * Reads everything before it writes, so that a look on a slow disk still sees one moment. Writing stops at
- * the first row that fails; the view still has all that was read.
+ * Reads all counters before it writes them, so that a look on a slow disk still sees one moment. Limits and
+ * notes are written as they are found. After a row that fails the writer drops or keeps the others; the view
+ * still has all that was read.
  */
 #include "sense/sense.h"
 
@@ -27,7 +28,6 @@
 #include <unistd.h>
 
 enum {
-    NOTES_MAX = 16, /* waiting to be written; a look drops any more */
     NOTE_TEXT = 256,
     UNREADABLE_NOTES = 20,   /* per recording, because a tree may have thousands of unreadable processes */
     PROCESSES_MAX = 1 << 22, /* of one recording that can be found by PID */
@@ -39,12 +39,11 @@ enum {
 static const int64_t rare_ns = (int64_t)5 * TIDE_NS_PER_S;        /* between looks at what seldom changes */
 static const int64_t peak_again_ns = (int64_t)10 * TIDE_NS_PER_S; /* between rows that only have a new peak */
 
-/* A limit of the tree or of a part of it. Every look sets those that it finds. A row is written only when one
- * appeared, changed or ended. */
+/* A limit of the tree or of a part of it, as in the recording. Every look sets those that it finds. A row is
+ * written only when one appeared, changed or ended. */
 struct limit {
     char name[LIMIT_NAME];
-    int64_t bytes;         /* TIDE_UNKNOWN: does not apply, or no longer */
-    int64_t written_bytes; /* as in the recording */
+    int64_t bytes; /* TIDE_UNKNOWN: does not apply, or no longer */
 };
 
 struct tide_sense {
@@ -67,22 +66,31 @@ struct tide_sense {
     int64_t rare_ns; /* when that was last read; TIDE_UNKNOWN: never */
     struct tide_map
         ids; /* of a PID, here or in an inner namespace, and a start time -> id in the recording */
-    char notes[NOTES_MAX][NOTE_TEXT];
-    int64_t note_kills[NOTES_MAX]; /* kills that each note reports */
-    size_t note_count;
     size_t unreadable_notes;
     bool overflow_noted;
 };
 
-__attribute__((format(printf, 2, 3))) static void add_note(struct tide_sense *sense, const char *format, ...)
+/* A look in progress. */
+struct look {
+    struct tide_sense *sense;
+    struct tide_writer *writer;
+    struct tide_err *err;
+    int64_t now_ns; /* when it began */
+    struct tide_tick tick;
+    bool failed; /* a row could not be written */
+};
+
+/* kills: as in struct tide_note. */
+__attribute__((format(printf, 3, 4))) static void add_note(struct look *look, int64_t kills,
+                                                           const char *format, ...)
 {
-    if (sense->note_count == NOTES_MAX)
-        return;
+    char text[NOTE_TEXT];
+    struct tide_note note = {.t_ns = look->tick.t_ns, .text = text, .kills = kills};
     va_list args;
-    sense->note_kills[sense->note_count] = 0;
     va_start(args, format);
-    vsnprintf(sense->notes[sense->note_count++], NOTE_TEXT, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    look->failed |= tide_writer_note(look->writer, &note, look->err) != 0;
 }
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
@@ -210,7 +218,7 @@ static void read_host(struct tide_sense *sense)
         sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
 }
 
-static void add_up(struct tide_sense *sense, struct tide_tick *tick)
+static void add_up(const struct tide_sense *sense, struct tide_tick *tick)
 {
     for (size_t i = 0; i < sense->tree.member_count; i++) {
         const struct tide_member *member = sense->tree.members[i];
@@ -225,8 +233,9 @@ static void add_up(struct tide_sense *sense, struct tide_tick *tick)
     }
 }
 
-static void note_unreadable(struct tide_sense *sense)
+static void note_unreadable(struct look *look)
 {
+    struct tide_sense *sense = look->sense;
     for (size_t i = 0; i < sense->tree.member_count; i++) {
         struct tide_member *member = sense->tree.members[i];
         if (member->noted || (!member->unreadable && !member->smaps.refused))
@@ -237,23 +246,23 @@ static void note_unreadable(struct tide_sense *sense)
         const char *name = TIDE_SHOWN(member->now.name, 64);
         int error = member->unreadable;
         if (error == EMFILE || error == ENFILE || error == ENOMEM)
-            add_note(sense, "the counters of %s[%" PRId64 "] could not be read: %s", name, member->pid,
+            add_note(look, 0, "the counters of %s[%" PRId64 "] could not be read: %s", name, member->pid,
                      strerror(error));
         else if (error)
-            add_note(sense, "no permission to read the counters of %s[%" PRId64 "]", name, member->pid);
+            add_note(look, 0, "no permission to read the counters of %s[%" PRId64 "]", name, member->pid);
         else
-            add_note(sense,
+            add_note(look, 0,
                      "no permission to read the PSS of %s[%" PRId64
                      "], which belongs to another user or has other privileges: "
                      "pages that it shares are counted in full",
                      name, member->pid);
         if (sense->unreadable_notes == UNREADABLE_NOTES)
-            add_note(sense,
+            add_note(look, 0,
                      "there are more processes that cannot be read; no further notes of this kind follow");
     }
     if (sense->tree.overflowed && !sense->overflow_noted) {
         sense->overflow_noted = true;
-        add_note(sense, "the tree has more than %d processes: the others are not recorded",
+        add_note(look, 0, "the tree has more than %d processes: the others are not recorded",
                  (int)TIDE_TREE_MEMBERS);
     }
 }
@@ -267,121 +276,127 @@ static struct limit *find_limit(struct tide_sense *sense, const char *name)
     if (sense->limit_count == LIMITS_MAX)
         return NULL;
     struct limit *limit = &sense->limits[sense->limit_count++];
-    *limit = (struct limit){.bytes = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
+    limit->bytes = TIDE_UNKNOWN;
     snprintf(limit->name, sizeof limit->name, "%s", name);
     return limit;
 }
 
-static void set_limit(struct tide_sense *sense, const char *name, int64_t bytes)
+/* bytes: negative if there is no such limit. */
+static void set_limit(struct look *look, const char *name, int64_t bytes)
 {
-    struct limit *limit = find_limit(sense, name);
-    if (limit)
-        limit->bytes = bytes < 0 ? TIDE_UNKNOWN : bytes;
+    struct limit *limit = find_limit(look->sense, name);
+    struct tide_limit row = {.t_ns = look->tick.t_ns, .bytes = bytes < 0 ? TIDE_UNKNOWN : bytes};
+    if (!limit || limit->bytes == row.bytes)
+        return;
+    row.name = limit->name;
+    limit->bytes = row.bytes;
+    look->failed |= tide_writer_limit(look->writer, &row, look->err) != 0;
 }
 
 /* The same for a limit that fluctuates: changed only if it moved by more than a twentieth. */
-static void set_wandering_limit(struct tide_sense *sense, const char *name, int64_t bytes)
+static void set_wandering_limit(struct look *look, const char *name, int64_t bytes)
 {
-    const struct limit *limit = find_limit(sense, name);
+    const struct limit *limit = find_limit(look->sense, name);
     int64_t old = limit ? limit->bytes : TIDE_UNKNOWN, moved = llabs(bytes - old);
     if (old < 0 || bytes < 0 || moved > old / 20)
-        set_limit(sense, name, bytes);
+        set_limit(look, name, bytes);
 }
 
-static void read_rlimits(struct tide_sense *sense)
+static void read_rlimits(struct look *look)
 {
     char text[4096];
     struct tide_proc_limits limits;
+    const struct tide_sense *sense = look->sense;
     ssize_t len = tide_proc_read_pid(sense->tree.proc_fd, sense->root, "limits", text, sizeof text);
     if (len < 0 || tide_proc_parse_limits(text, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
-        set_limit(sense, "rlimit AS (address space of each process)", limits.address_space_bytes);
+        set_limit(look, "rlimit AS (address space of each process)", limits.address_space_bytes);
     if (limits.data_bytes >= 0)
-        set_limit(sense, "rlimit DATA (data of each process)", limits.data_bytes);
+        set_limit(look, "rlimit DATA (data of each process)", limits.data_bytes);
 }
 
 /* Notes new kills at every look, counting from when the program was seen in the group. */
-static void note_kills(struct tide_sense *sense)
+static void note_kills(struct look *look)
 {
-    struct tide_cgroup *cgroup = &sense->cgroup;
+    struct tide_cgroup *cgroup = &look->sense->cgroup;
     int64_t kills = cgroup->kills - cgroup->kills_before;
     if (cgroup->kills >= 0 && cgroup->kills_before >= 0 && kills > 0) {
         const char *path = cgroup->directory + cgroup->mount_len;
         const char *name = TIDE_SHOWN(path, TIDE_CGROUP_NAME);
-        size_t count = sense->note_count;
-        add_note(sense, "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)",
-                 kills, kills == 1 ? "" : "es", name[0] ? name : "/");
-        if (sense->note_count > count)
-            sense->note_kills[count] = kills;
+        add_note(look, kills,
+                 "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)", kills,
+                 kills == 1 ? "" : "es", name[0] ? name : "/");
     }
     cgroup->kills_before = cgroup->kills;
 }
 
 /* Limit hits can come by the thousand, so they are noted each time their number has doubled. */
-static void note_hits(struct tide_sense *sense)
+static void note_hits(struct look *look)
 {
-    const struct tide_cgroup *cgroup = &sense->cgroup;
-    int64_t hits = cgroup->hits;
+    struct tide_sense *sense = look->sense;
+    int64_t hits = sense->cgroup.hits;
     if (sense->hits_noted < 0 || hits < sense->hits_noted) {
         sense->hits_noted = hits;
     } else if (hits > sense->hits_noted && hits >= 2 * sense->hits_noted) {
         sense->hits_noted = hits;
-        add_note(sense, "the limit %s was reached (%" PRId64 " times so far)",
-                 TIDE_SHOWN(cgroup->limit_name, TIDE_CGROUP_NAME), hits);
+        add_note(look, 0, "the limit %s was reached (%" PRId64 " times so far)",
+                 TIDE_SHOWN(sense->cgroup.limit_name, TIDE_CGROUP_NAME), hits);
     }
 }
 
-static void follow_cgroup(struct tide_sense *sense)
+static void follow_cgroup(struct look *look)
 {
+    struct tide_sense *sense = look->sense;
     struct tide_cgroup *cgroup = &sense->cgroup;
     const struct tide_member *root = tide_tree_find(&sense->tree, sense->root);
     /* A dead process is in no group. Kills are reported for the group that it was in. */
     if (root && !root->ended) {
         tide_cgroup_read(cgroup);
-        note_kills(sense);
+        note_kills(look);
         tide_cgroup_follow(cgroup, sense->root);
     }
     if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
         if (sense->cgroup_bound[0])
-            set_limit(sense, sense->cgroup_bound, TIDE_UNKNOWN);
+            set_limit(look, sense->cgroup_bound, TIDE_UNKNOWN);
         memcpy(sense->cgroup_bound, cgroup->limit_name, sizeof sense->cgroup_bound);
     }
     if (sense->cgroup_bound[0])
-        set_limit(sense, sense->cgroup_bound, cgroup->limit_bytes);
+        set_limit(look, sense->cgroup_bound, cgroup->limit_bytes);
     if (strcmp(sense->high_noted, cgroup->high_name) != 0) {
         memcpy(sense->high_noted, cgroup->high_name, sizeof sense->high_noted);
         if (cgroup->high_bytes >= 0)
-            add_note(sense, "%s is %s: above it the kernel slows the group down",
+            add_note(look, 0, "%s is %s: above it the kernel slows the group down",
                      TIDE_SHOWN(cgroup->high_name, TIDE_CGROUP_NAME), TIDE_SIZE((double)cgroup->high_bytes));
     }
 }
 
-static void find_limits(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
+static void find_limits(struct look *look)
 {
-    set_limit(sense, "--limit", sense->limit_bytes);
+    struct tide_sense *sense = look->sense;
+    set_limit(look, "--limit", sense->limit_bytes);
     /* The tree can grow to what it has plus what is available. */
     if (sense->host.available_bytes >= 0)
-        set_wandering_limit(sense, "host memory",
-                            (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP * HOST_STEP);
-    bool due = sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns;
+        set_wandering_limit(look, "host memory",
+                            (look->tick.counted_bytes + sense->host.available_bytes) / HOST_STEP * HOST_STEP);
+    bool due = sense->rare_ns == TIDE_UNKNOWN || look->now_ns - sense->rare_ns >= rare_ns;
     if (due) {
-        sense->rare_ns = now_ns;
-        read_rlimits(sense);
+        sense->rare_ns = look->now_ns;
+        read_rlimits(look);
     }
-    if (due || now_ns - sense->base_ns < rare_ns) /* programs move into a group at their start */
-        follow_cgroup(sense);
+    if (due || look->now_ns - sense->base_ns < rare_ns) /* programs move into a group at their start */
+        follow_cgroup(look);
 }
 
-static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_gpu_view *ret_view)
+static void look_at_gpus(struct look *look, struct tide_gpu_view *ret_view)
 {
-    tide_gpu_look(sense->gpu, &sense->tree, now_ns, ret_view);
+    tide_gpu_look(look->sense->gpu, &look->sense->tree, look->now_ns, ret_view);
     if (ret_view->note)
-        add_note(sense, "%s", ret_view->note);
+        add_note(look, 0, "%s", ret_view->note);
     for (size_t i = 0; i < ret_view->device_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "gpu %zu", i);
-        set_limit(sense, name, ret_view->total_bytes[i]);
+        set_limit(look, name, ret_view->total_bytes[i]);
     }
 }
 
@@ -403,9 +418,9 @@ static int64_t since_base(const struct tide_sense *sense, int64_t ns)
     return ns > sense->base_ns ? ns - sense->base_ns : 0;
 }
 
-static int write_process(struct tide_sense *sense, struct tide_writer *writer, struct tide_member *member,
-                         int64_t now_ns, struct tide_err *err)
+static void write_process(struct look *look, struct tide_member *member)
 {
+    struct tide_sense *sense = look->sense;
     char command[TIDE_TREE_COMMAND];
     join_args(member, command);
     /* A child whose parent ended keeps its place in the tree, whoever adopted it. */
@@ -425,39 +440,35 @@ static int write_process(struct tide_sense *sense, struct tide_writer *writer, s
         .peak_rss_bytes = member->peak_bytes,
         .rank = member->rank,
     };
+    bool known = member->id > 0;
+    look->failed |= (known ? tide_writer_process_update(look->writer, &row, look->err)
+                           : tide_writer_process(look->writer, &row, &member->id, look->err)) != 0;
+    if (!known)
+        remember_process(sense, member);
     member->row_stale = false;
-    member->row_ns = now_ns;
+    member->row_ns = look->now_ns;
     member->peak_written_bytes = member->peak_bytes;
-    if (member->id)
-        return tide_writer_process_update(writer, &row, err);
-    int status = tide_writer_process(writer, &row, &member->id, err);
-    remember_process(sense, member);
-    return status;
 }
 
-static int write_processes(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
-                           struct tide_err *err)
+static void write_processes(struct look *look)
 {
-    int status = 0;
-    for (size_t i = 0; i < sense->tree.member_count; i++) {
-        struct tide_member *member = sense->tree.members[i];
+    for (size_t i = 0; i < look->sense->tree.member_count; i++) {
+        struct tide_member *member = look->sense->tree.members[i];
         bool higher =
-            member->peak_bytes > member->peak_written_bytes && now_ns - member->row_ns >= peak_again_ns;
-        if ((member->row_stale || higher) && write_process(sense, writer, member, now_ns, err) != 0)
-            status = -1;
+            member->peak_bytes > member->peak_written_bytes && look->now_ns - member->row_ns >= peak_again_ns;
+        if (member->row_stale || higher)
+            write_process(look, member);
     }
-    return status;
 }
 
-static int write_counters(struct tide_sense *sense, struct tide_writer *writer, int64_t tick,
-                          struct tide_err *err)
+static void write_counters(struct look *look)
 {
-    for (size_t i = 0; i < sense->tree.member_count; i++) {
-        const struct tide_member *member = sense->tree.members[i];
+    for (size_t i = 0; i < look->sense->tree.member_count; i++) {
+        const struct tide_member *member = look->sense->tree.members[i];
         if (member->ended || !member->id)
             continue;
         struct tide_sample sample = {
-            .tick = tick,
+            .tick = look->tick.id,
             .process = member->id,
             .anon_bytes = member->now.anon_bytes,
             .file_bytes = member->now.file_bytes,
@@ -468,12 +479,11 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
             .asked_bytes = member->now.asked_bytes,
             .mapped_bytes = member->now.mapped_bytes,
         };
-        if (tide_writer_sample(writer, &sample, err) != 0)
-            return -1;
+        look->failed |= tide_writer_sample(look->writer, &sample, look->err) != 0;
         if (!member->smaps.fresh)
             continue;
         struct tide_smaps smaps = {
-            .tick = tick,
+            .tick = look->tick.id,
             .process = member->id,
             .pss_bytes = member->smaps.pss_bytes,
             .uss_bytes = member->smaps.uss_bytes,
@@ -482,14 +492,11 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
             .pss_shmem_bytes = member->smaps.pss_shmem_bytes,
             .unreserved_bytes = member->smaps.unreserved_bytes,
         };
-        if (tide_writer_smaps(writer, &smaps, err) != 0)
-            return -1;
+        look->failed |= tide_writer_smaps(look->writer, &smaps, look->err) != 0;
     }
-    return 0;
 }
 
-static int write_devices(struct tide_sense *sense, struct tide_writer *writer,
-                         const struct tide_gpu_view *gpu, struct tide_err *err)
+static void write_devices(struct look *look, const struct tide_gpu_view *gpu)
 {
     for (size_t i = 0; i < gpu->device_count; i++) {
         struct tide_gpu_device row = {
@@ -498,93 +505,45 @@ static int write_devices(struct tide_sense *sense, struct tide_writer *writer,
             .uuid = gpu->devices[i].uuid,
             .total_bytes = gpu->total_bytes[i],
         };
-        if (tide_writer_gpu_device(writer, &row, err) != 0)
-            return -1;
+        look->failed |= tide_writer_gpu_device(look->writer, &row, look->err) != 0;
     }
-    sense->devices_written = true;
-    return 0;
+    look->sense->devices_written = true;
 }
 
-static int write_gpus(struct tide_sense *sense, struct tide_writer *writer, const struct tide_gpu_view *gpu,
-                      int64_t tick, struct tide_err *err)
+static void write_gpus(struct look *look, const struct tide_gpu_view *gpu)
 {
-    if (gpu->reading_count && !sense->devices_written && write_devices(sense, writer, gpu, err) != 0)
-        return -1;
+    if (gpu->reading_count && !look->sense->devices_written)
+        write_devices(look, gpu);
     for (size_t i = 0; i < gpu->reading_count; i++) {
         const struct tide_gpu_reading *reading = &gpu->readings[i];
         if (reading->member && !reading->member->id)
             continue; /* not in the recording; id 0 would mean the whole device */
         struct tide_gpu_sample row = {
-            .tick = tick,
+            .tick = look->tick.id,
             .device = reading->device,
             .process = reading->member  ? reading->member->id
                        : reading->whole ? 0
                                         : TIDE_UNKNOWN,
             .bytes = reading->bytes,
         };
-        if (tide_writer_gpu(writer, &row, err) != 0)
-            return -1;
+        look->failed |= tide_writer_gpu(look->writer, &row, look->err) != 0;
     }
-    return 0;
-}
-
-static int write_limits(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
-                        struct tide_err *err)
-{
-    for (struct limit *limit = sense->limits; limit < sense->limits + sense->limit_count; limit++) {
-        if (limit->bytes == limit->written_bytes)
-            continue;
-        struct tide_limit row = {.t_ns = t_ns, .name = limit->name, .bytes = limit->bytes};
-        limit->written_bytes = limit->bytes;
-        if (tide_writer_limit(writer, &row, err) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
-                       struct tide_err *err)
-{
-    size_t count = sense->note_count;
-    sense->note_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct tide_note note = {.t_ns = t_ns, .text = sense->notes[i], .kills = sense->note_kills[i]};
-        if (tide_writer_note(writer, &note, err) != 0)
-            return -1;
-    }
-    return 0;
 }
 
 /* Writes the gauge of shared memory, unless there never was any. */
-static int write_shared(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns, int64_t now_ns,
-                        struct tide_err *err)
+static void write_shared(struct look *look)
 {
-    struct tide_shared *shared = &sense->shared;
-    if (!tide_shared_look(shared, &sense->cgroup, &sense->tree, now_ns))
-        return 0;
-    struct tide_mark mark = {.t_ns = t_ns,
+    struct tide_shared *shared = &look->sense->shared;
+    if (!tide_shared_look(shared, &look->sense->cgroup, &look->sense->tree, look->now_ns))
+        return;
+    struct tide_mark mark = {.t_ns = look->tick.t_ns,
                              .kind = TIDE_MARK_GAUGE,
                              .source = TIDE_SOURCE_TRACKER,
                              .number = shared->bytes,
                              .name = TIDE_GAUGE_SHARED};
     shared->written_bytes = shared->bytes;
-    shared->written_ns = now_ns;
-    return tide_writer_mark(writer, &mark, err);
-}
-
-static int write_look(struct tide_sense *sense, struct tide_writer *writer, const struct tide_tick *tick,
-                      const struct tide_gpu_view *gpu, int64_t now_ns, int64_t *ret_tick,
-                      struct tide_err *err)
-{
-    if (write_processes(sense, writer, now_ns, err) != 0 ||
-        tide_writer_tick(writer, tick, ret_tick, err) != 0 ||
-        write_counters(sense, writer, *ret_tick, err) != 0 ||
-        write_gpus(sense, writer, gpu, *ret_tick, err) != 0 ||
-        write_limits(sense, writer, tick->t_ns, err) != 0 ||
-        write_shared(sense, writer, tick->t_ns, now_ns, err) != 0 ||
-        write_notes(sense, writer, tick->t_ns, err) != 0)
-        return -1;
-    return 0;
+    shared->written_ns = look->now_ns;
+    look->failed |= tide_writer_mark(look->writer, &mark, look->err) != 0;
 }
 
 /* The share of a processor that a computing thread gets now, in parts per million. */
@@ -600,47 +559,54 @@ static int64_t share_of_processor(const struct tide_sense *sense)
 int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
                     struct tide_sense_view *ret_view, struct tide_err *err)
 {
+    struct look look = {.sense = sense, .writer = writer, .err = err, .now_ns = now_ns};
+    struct tide_tick *tick = &look.tick;
     int64_t began_ns = tide_clock_ns();
     struct tide_err scan_err;
-    if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
-        add_note(sense, "%s", scan_err.text);
+    int unlisted = tide_tree_scan(&sense->tree, now_ns, &scan_err);
     /* The tick's time is that of the reads: on a busy machine the scan can last many training steps. */
     int64_t found_ns = tide_clock_ns();
     tide_tree_read(&sense->tree, now_ns);
     int64_t read_ns = found_ns + (tide_clock_ns() - found_ns) / 2;
-    struct tide_tick tick = {.t_ns = since_base(sense, now_ns + read_ns - began_ns)};
+    tick->t_ns = since_base(sense, now_ns + read_ns - began_ns);
     int64_t smaps_ns = tide_smaps_spend(&sense->smaps, &sense->tree, now_ns);
     read_host(sense);
-    add_up(sense, &tick);
-    tick.available_bytes = sense->host.available_bytes;
-    tick.share_ppm = share_of_processor(sense);
-    find_limits(sense, &tick, now_ns);
+    add_up(sense, tick);
+    tick->available_bytes = sense->host.available_bytes;
+    tick->share_ppm = share_of_processor(sense);
+    if (unlisted)
+        add_note(&look, 0, "%s", scan_err.text);
+    find_limits(&look);
     tide_cgroup_read(&sense->cgroup);
-    tick.cgroup_bytes = sense->cgroup.current_bytes;
-    tick.cgroup_peak_bytes = sense->cgroup.peak_bytes;
-    tick.pressure_ppm = sense->cgroup.pressure_ppm;
-    note_kills(sense);
-    note_hits(sense);
-    note_unreadable(sense);
+    tick->cgroup_bytes = sense->cgroup.current_bytes;
+    tick->cgroup_peak_bytes = sense->cgroup.peak_bytes;
+    tick->pressure_ppm = sense->cgroup.pressure_ppm;
+    note_kills(&look);
+    note_hits(&look);
+    note_unreadable(&look);
     struct tide_gpu_view gpu = {.reading_count = 0};
     if (sense->gpu)
-        look_at_gpus(sense, now_ns, &gpu);
+        look_at_gpus(&look, &gpu);
 
-    int64_t tick_id = 0;
-    int status = write_look(sense, writer, &tick, &gpu, now_ns, &tick_id, err);
+    write_processes(&look);
+    look.failed |= tide_writer_tick(writer, tick, &tick->id, err) != 0;
+    write_counters(&look);
+    write_gpus(&look, &gpu);
+    write_shared(&look);
     *ret_view = (struct tide_sense_view){
-        .tick = tick_id,
-        .alive = tick.processes,
-        .rss_bytes = tick.rss_bytes,
-        .counted_bytes = tick.counted_bytes,
+        .tick = tick->id,
+        .alive = tick->processes,
+        .rss_bytes = tick->rss_bytes,
+        .counted_bytes = tick->counted_bytes,
         .cost_ns = tide_clock_ns() - began_ns - smaps_ns,
     };
-    return status;
+    return look.failed ? -1 : 0;
 }
 
 int tide_sense_finish(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
                       struct tide_err *err)
 {
+    struct look look = {.sense = sense, .writer = writer, .err = err, .now_ns = now_ns};
     for (size_t i = 0; i < sense->tree.member_count; i++) {
         struct tide_member *member = sense->tree.members[i];
         if (!member->ended) {
@@ -649,5 +615,6 @@ int tide_sense_finish(struct tide_sense *sense, struct tide_writer *writer, int6
             member->row_stale = true;
         }
     }
-    return write_processes(sense, writer, now_ns, err);
+    write_processes(&look);
+    return look.failed ? -1 : 0;
 }
