@@ -23,12 +23,10 @@
 
 enum { DEATHS_MOST = 256 }; /* of workers, before no more are started */
 
-/* A packet to send. */
 struct question {
-    size_t bytes;
-    bool asked_again;
     struct tide_symbol_question head;
-    char path[];
+    const char *path;
+    bool asked_again;
 };
 
 struct tide_symbol_server {
@@ -36,7 +34,7 @@ struct tide_symbol_server {
     int socket, pidfd;
     pid_t pid; /* 0: no worker, and none will be started */
     int deaths;
-    struct question *open[TIDE_SYMBOL_ASKED]; /* a ring */
+    struct question open[TIDE_SYMBOL_ASKED]; /* a ring */
     size_t oldest, open_count, sent_count;
     char packet[TIDE_SYMBOL_REPLY_BYTES];
 };
@@ -125,8 +123,6 @@ void tide_symbol_server_free(struct tide_symbol_server *server)
     if (!server)
         return;
     end_worker(server);
-    for (size_t i = 0; i < TIDE_SYMBOL_ASKED; i++)
-        free(server->open[i]);
     free(server);
 }
 
@@ -142,7 +138,7 @@ bool tide_symbol_server_has_room(const struct tide_symbol_server *server)
     return server->pid && server->open_count < TIDE_SYMBOL_ASKED;
 }
 
-static struct question **open_at(struct tide_symbol_server *server, size_t number)
+static struct question *open_at(struct tide_symbol_server *server, size_t number)
 {
     return &server->open[(server->oldest + number) % TIDE_SYMBOL_ASKED];
 }
@@ -151,8 +147,11 @@ static struct question **open_at(struct tide_symbol_server *server, size_t numbe
 static void send_questions(struct tide_symbol_server *server)
 {
     while (server->sent_count < server->open_count) {
-        const struct question *question = *open_at(server, server->sent_count);
-        if (send(server->socket, &question->head, question->bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        struct question *question = open_at(server, server->sent_count);
+        struct iovec parts[] = {{&question->head, sizeof question->head},
+                                {(char *)question->path, strnlen(question->path, TIDE_SYMBOL_TEXT - 1)}};
+        struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
+        if (sendmsg(server->socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             return;
         server->sent_count++;
     }
@@ -161,19 +160,13 @@ static void send_questions(struct tide_symbol_server *server)
 int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
                            const struct tide_symbol_module *module, uint64_t address, bool debug_info)
 {
-    size_t path = strnlen(module->path, TIDE_SYMBOL_TEXT - 1);
-    struct question *question;
-
-    if (!server->pid)
+    if (!tide_symbol_server_has_room(server))
         return -1;
-    if (!tide_symbol_server_has_room(server) || !(question = malloc(sizeof *question + path)))
-        return 1;
+    struct question *question = open_at(server, server->open_count++);
     *question = (struct question){
-        .bytes = sizeof question->head + path,
-        .head = {.tag = tag, .address = address, .module = *module, .debug_info = debug_info}};
+        .head = {.tag = tag, .address = address, .module = *module, .debug_info = debug_info},
+        .path = module->path};
     question->head.module.path = NULL;
-    memcpy(question->path, module->path, path);
-    *open_at(server, server->open_count++) = question;
     send_questions(server);
     return 0;
 }
@@ -182,8 +175,6 @@ int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
 
 static void close_oldest(struct tide_symbol_server *server)
 {
-    free(*open_at(server, 0));
-    *open_at(server, 0) = NULL;
     server->oldest = (server->oldest + 1) % TIDE_SYMBOL_ASKED;
     server->open_count--;
     server->sent_count--;
@@ -223,7 +214,7 @@ static void take_frames(const char *packet, size_t len, uint32_t count, struct t
 /* The worker is dead, or sent an answer to no question. Returns the same as _hear. */
 static int mourn(struct tide_symbol_server *server, struct tide_symbol_answer *ret_answer)
 {
-    struct question *oldest = server->sent_count > 0 ? *open_at(server, 0) : NULL;
+    struct question *oldest = server->sent_count > 0 ? open_at(server, 0) : NULL;
     bool was_killed = end_worker(server);
     struct tide_err err;
     bool is_lost = oldest && (!was_killed || oldest->asked_again);
@@ -268,7 +259,7 @@ int tide_symbol_server_hear(struct tide_symbol_server *server, int timeout_ms,
         return 0;
     if (got >= (ssize_t)sizeof head)
         memcpy(&head, server->packet, sizeof head);
-    if (got < (ssize_t)sizeof head || server->sent_count == 0 || head.tag != (*open_at(server, 0))->head.tag)
+    if (got < (ssize_t)sizeof head || server->sent_count == 0 || head.tag != open_at(server, 0)->head.tag)
         return mourn(server, ret_answer);
     *ret_answer = (struct tide_symbol_answer){.tag = head.tag};
     take_frames(server->packet, (size_t)got, head.count, ret_answer);

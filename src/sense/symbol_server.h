@@ -43,7 +43,7 @@ int64_t tide_symbol_server_pid(const struct tide_symbol_server *server);
 /* True if another question may be asked now. */
 bool tide_symbol_server_has_room(const struct tide_symbol_server *server);
 
-/* 0: asked. 1: not now, hear answers first. -1: there will be no worker and no answer any more. */
+/* module->path is borrowed until the answer. -1: there is no room, or will be no worker any more. */
 int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
                            const struct tide_symbol_module *module, uint64_t address, bool debug_info);
 
