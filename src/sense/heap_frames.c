@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sense/heap_sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,6 @@ enum {
     PIECES_MOST = 200000,    /* of a file read to find a line */
 };
 
-enum state { WANTED, ASKED, DONE };
-
 struct module {
     struct tide_symbol_module about; /* owns its path */
     int crashes;
@@ -32,8 +31,7 @@ struct frame {
     uint64_t address; /* of the call, in the module's own addresses */
     int64_t first_row;
     int32_t module; /* -1: none */
-    uint8_t rows;
-    uint8_t state;
+    uint8_t rows;   /* 0: not written yet */
 };
 
 struct tide_heap_frames {
@@ -44,8 +42,8 @@ struct tide_heap_frames {
     size_t module_count, module_capacity;
     struct tide_map by_key; /* -> frame */
     struct tide_map module_by_key;
-    size_t next; /* all frames before this one were asked for */
-    size_t undone;
+    size_t next;   /* all frames before this one were asked for */
+    size_t undone; /* without rows */
 };
 
 struct tide_heap_frames *tide_heap_frames_new(struct tide_symbol_server *server)
@@ -193,22 +191,18 @@ static void copy_source(const char *path, int64_t line, char *out, size_t size)
 
 /* --- rows ---------------------------------------------------------------------------------------------- */
 
-static int write_row(struct tide_heap_frames *frames, struct frame *frame, const struct tide_frame *row,
-                     struct tide_writer *writer, struct tide_err *err)
+static void write_row(struct tide_heap_look *look, struct frame *frame, const struct tide_frame *row)
 {
     int64_t id;
     char line[SOURCE_BYTES] = "";
     struct tide_frame whole = *row;
     whole.source = line;
     copy_source(row->file, row->line, line, sizeof line);
-    int bad = tide_writer_frame(writer, &whole, &id, err);
-
-    if (frame->rows++ == 0)
+    look->failed |= tide_writer_frame(look->writer, &whole, &id, look->err) != 0;
+    if (frame->rows++ == 0) {
         frame->first_row = id;
-    if (frame->state != DONE)
-        frames->undone--;
-    frame->state = DONE;
-    return bad;
+        look->heap->frames->undone--;
+    }
 }
 
 /* An offset too large for a row is left out. */
@@ -217,39 +211,39 @@ static int64_t offset_of(const struct frame *frame)
     return frame->address <= TIDE_LARGEST ? (int64_t)frame->address : TIDE_UNKNOWN;
 }
 
-static int write_frame(struct tide_heap_frames *frames, struct frame *frame,
-                       const struct tide_symbol_answer *answer, struct tide_writer *writer,
-                       struct tide_err *err)
+/* Does nothing if the frame has its rows. */
+static void write_frame(struct tide_heap_look *look, struct frame *frame,
+                        const struct tide_symbol_answer *answer)
 {
+    const struct module *module = frame->module < 0 ? NULL : &look->heap->frames->modules[frame->module];
     struct tide_frame row = {.function = "",
                              .file = "",
                              .line = TIDE_UNKNOWN,
-                             .module = frame->module < 0 ? "" : frames->modules[frame->module].about.path,
+                             .module = module ? module->about.path : "",
                              .offset = offset_of(frame)};
-    int bad = 0;
 
-    if (frame->state == DONE)
-        return 0;
+    if (frame->rows > 0)
+        return;
     if (!answer || answer->count == 0)
-        return write_row(frames, frame, &row, writer, err);
-    for (size_t i = 0; i < answer->count; i++) {
+        write_row(look, frame, &row);
+    for (size_t i = 0; answer && i < answer->count; i++) {
         row.function = answer->frames[i].function;
         row.file = answer->frames[i].file;
         row.line = answer->frames[i].line > 0 ? answer->frames[i].line : TIDE_UNKNOWN;
         row.inlined = answer->frames[i].inlined;
-        bad |= write_row(frames, frame, &row, writer, err);
+        write_row(look, frame, &row);
     }
-    return bad;
 }
 
-int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *file, const char *function,
-                                uint32_t line, struct tide_writer *writer, bool *failed, struct tide_err *err)
+int32_t tide_heap_frames_python(struct tide_heap_look *look, const char *file, const char *function,
+                                uint32_t line)
 {
-    struct frame frame = {.module = -2, .state = WANTED};
+    struct tide_heap_frames *frames = look->heap->frames;
     uint64_t key =
         tide_map_key(tide_map_key(TIDE_MAP_SEED ^ 1, file, strlen(file) + 1), function, strlen(function) + 1);
     bool fresh;
-    int32_t number = add_frame(frames, tide_map_key(key, &line, sizeof line), frame, &fresh);
+    int32_t number =
+        add_frame(frames, tide_map_key(key, &line, sizeof line), (struct frame){.module = -2}, &fresh);
     struct tide_frame row = {.function = function,
                              .file = file,
                              .line = line > 0 ? (int64_t)line : TIDE_UNKNOWN,
@@ -257,101 +251,83 @@ int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *fil
                              .offset = TIDE_UNKNOWN,
                              .python = true};
 
-    if (fresh && write_row(frames, &frames->frames[number], &row, writer, err) != 0)
-        *failed = true;
+    if (fresh)
+        write_row(look, &frames->frames[number], &row);
     return number;
 }
 
 /* --- asking -------------------------------------------------------------------------------------------- */
 
-static int ask(struct tide_heap_frames *frames, size_t number, struct tide_writer *writer,
-               struct tide_err *err)
+/* The server has room. If it has ended, that is noticed when nothing is heard from it. */
+static void ask(struct tide_heap_look *look, size_t number)
 {
+    struct tide_heap_frames *frames = look->heap->frames;
     struct frame *frame = &frames->frames[number];
+    const struct module *module = frame->module < 0 ? NULL : &frames->modules[frame->module];
 
-    if (frame->module < 0 || !frames->server || frames->modules[frame->module].crashes >= CRASHES_MOST)
-        return write_frame(frames, frame, NULL, writer, err);
-    const struct module *module = &frames->modules[frame->module];
-    int asked =
+    if (!module || !frames->server || module->crashes >= CRASHES_MOST)
+        write_frame(look, frame, NULL);
+    else
         tide_symbol_server_ask(frames->server, number, &module->about, frame->address, module->crashes == 0);
-    if (asked < 0)
-        return tide_heap_frames_give_up(frames, writer, err);
-    frame->state = asked == 0 ? ASKED : WANTED;
-    return 0;
 }
 
-static int ask_more(struct tide_heap_frames *frames, struct tide_writer *writer, struct tide_err *err)
+static void ask_more(struct tide_heap_look *look)
 {
-    int bad = 0;
+    struct tide_heap_frames *frames = look->heap->frames;
 
-    while (frames->next < frames->frame_count &&
-           (!frames->server || tide_symbol_server_has_room(frames->server))) {
-        size_t number = frames->next;
-        if (frames->frames[number].state == WANTED)
-            bad |= ask(frames, number, writer, err);
-        if (frames->next < frames->frame_count && frames->frames[number].state == WANTED)
-            break; /* the socket is full */
-        if (frames->next == number)
-            frames->next++;
+    for (; frames->next < frames->frame_count &&
+           (!frames->server || tide_symbol_server_has_room(frames->server));
+         frames->next++)
+        if (frames->frames[frames->next].rows == 0)
+            ask(look, frames->next);
+}
+
+static void take(struct tide_heap_look *look, const struct tide_symbol_answer *answer)
+{
+    struct frame *frame = &look->heap->frames->frames[answer->tag];
+
+    if (!answer->crashed) {
+        write_frame(look, frame, answer);
+    } else if (frame->rows == 0) {
+        look->heap->frames->modules[frame->module].crashes++;
+        ask(look, answer->tag);
     }
-    return bad;
 }
 
-static int take(struct tide_heap_frames *frames, const struct tide_symbol_answer *answer,
-                struct tide_writer *writer, struct tide_err *err)
+void tide_heap_frames_settle(struct tide_heap_look *look, int timeout_ms)
 {
-    if (answer->tag >= frames->frame_count || frames->frames[answer->tag].state != ASKED)
-        return 0;
-    struct frame *frame = &frames->frames[answer->tag];
-    if (!answer->crashed)
-        return write_frame(frames, frame, answer, writer, err);
-    frames->modules[frame->module].crashes++;
-    frame->state = WANTED;
-    if (answer->tag < frames->next)
-        frames->next = answer->tag;
-    return 0;
-}
-
-int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, struct tide_writer *writer,
-                            struct tide_err *err)
-{
+    struct tide_heap_frames *frames = look->heap->frames;
     struct tide_symbol_answer answer;
     int64_t until_ns = tide_clock_ns() + timeout_ms * (int64_t)TIDE_NS_PER_MS;
-    int bad = 0;
 
     for (int n = 0; n < ANSWERS_AT_ONCE; n++) {
-        bad |= ask_more(frames, writer, err);
+        ask_more(look);
         if (frames->undone == 0)
-            return bad;
+            return;
         int64_t left_ms = (until_ns - tide_clock_ns()) / TIDE_NS_PER_MS;
         int heard = frames->server
                         ? tide_symbol_server_hear(frames->server, left_ms > 0 ? (int)left_ms : 0, &answer)
                         : -1;
         if (heard < 0)
-            return bad | tide_heap_frames_give_up(frames, writer, err);
-        if (heard > 0)
-            bad |= take(frames, &answer, writer, err);
-        if (left_ms <= 0 && (heard == 0 || timeout_ms > 0))
-            return bad;
+            tide_heap_frames_give_up(look);
+        else if (heard > 0)
+            take(look, &answer);
+        if (heard < 0 || (left_ms <= 0 && (heard == 0 || timeout_ms > 0)))
+            return;
     }
-    return bad;
 }
 
-int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer *writer,
-                             struct tide_err *err)
+void tide_heap_frames_give_up(struct tide_heap_look *look)
 {
-    int bad = 0;
+    struct tide_heap_frames *frames = look->heap->frames;
 
     for (size_t i = 0; frames->undone > 0 && i < frames->frame_count; i++)
-        bad |= write_frame(frames, &frames->frames[i], NULL, writer, err);
+        write_frame(look, &frames->frames[i], NULL);
     frames->next = frames->frame_count;
-    return bad;
 }
 
 size_t tide_heap_frames_rows(const struct tide_heap_frames *frames, int32_t number, int64_t *ret_first)
 {
-    const struct frame *frame = &frames->frames[number];
-
-    *ret_first = frame->first_row;
-    return frame->state == DONE ? frame->rows : 0;
+    *ret_first = frames->frames[number].first_row;
+    return frames->frames[number].rows;
 }

@@ -22,27 +22,25 @@
 enum { TIDE_HEAP_FRAMES_MOST = 1 << 20, TIDE_HEAP_FRAMES_MODULES = 1 << 14 };
 
 struct tide_heap_frames;
+struct tide_heap_look; /* heap_sites.h */
 
 /* server: borrowed, may be NULL. Returns NULL if out of memory. Caller frees with tide_heap_frames_free. */
 struct tide_heap_frames *tide_heap_frames_new(struct tide_symbol_server *server);
 void tide_heap_frames_free(struct tide_heap_frames *frames);
 
 /* Returns the number of a frame, or -1 if there is no room for more. `return_address` is as on the stack.
- * range NULL: in no module. *failed becomes true if the row could not be written. */
+ * range NULL: in no module. */
 int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
                                 const struct tide_heap_range *range, uint64_t return_address);
-int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *file, const char *function,
-                                uint32_t line, struct tide_writer *writer, bool *failed,
-                                struct tide_err *err);
+int32_t tide_heap_frames_python(struct tide_heap_look *look, const char *file, const char *function,
+                                uint32_t line);
 
 /* Asks the server, takes answers and writes their rows, for at most timeout_ms (0: only answers that are
- * there now). -1: a row could not be written. */
-int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, struct tide_writer *writer,
-                            struct tide_err *err);
+ * there now). */
+void tide_heap_frames_settle(struct tide_heap_look *look, int timeout_ms);
 
 /* Gives every frame without an answer its module and offset, and stops waiting for the answer. */
-int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer *writer,
-                             struct tide_err *err);
+void tide_heap_frames_give_up(struct tide_heap_look *look);
 
 /* Ids of a frame's rows: *ret_first .. *ret_first + result - 1, innermost first. 0: not there yet. */
 size_t tide_heap_frames_rows(const struct tide_heap_frames *frames, int32_t number, int64_t *ret_first);

@@ -445,11 +445,11 @@ int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *
     struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
 
     fill_purse(heap, now_ns);
-    look.failed |= tide_heap_frames_settle(heap->frames, 0, writer, err) != 0;
+    tide_heap_frames_settle(&look, 0);
     tide_heap_tables_find(heap->tables);
     look_at_dead(&look);
     look_at_tables(&look, false);
-    look.failed |= tide_heap_frames_settle(heap->frames, LOOKUP_MS, writer, err) != 0;
+    tide_heap_frames_settle(&look, LOOKUP_MS);
     return look.failed ? -1 : 0;
 }
 
@@ -463,11 +463,10 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
     heap->purse_ns = INT64_MAX / 2; /* there is no next look to delay */
     tide_heap_tables_find(heap->tables);
     look_at_tables(&look, false); /* asks for new symbols */
-    if (tide_heap_frames_settle(heap->frames, wait_ms, writer, err) != 0 ||
-        tide_heap_frames_give_up(heap->frames, writer, err) != 0)
-        look.failed = true;
+    tide_heap_frames_settle(&look, wait_ms);
+    tide_heap_frames_give_up(&look);
     look_at_tables(&look, true);
-    look.failed |= tide_heap_frames_give_up(heap->frames, writer, err) != 0;
+    tide_heap_frames_give_up(&look);
     look_at_tables(&look, true);
     tell_of_unread(&look);
     if (heap->unseen > 0) {

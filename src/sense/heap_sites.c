@@ -27,8 +27,7 @@ static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_ta
                 return -2;
             file[0] = '\0', name[0] = '?', name[1] = '\0', line = first_line = 0;
         }
-        return tide_heap_frames_python(look->heap->frames, file, name, line ? line : first_line, look->writer,
-                                       &look->failed, look->err);
+        return tide_heap_frames_python(look, file, name, line ? line : first_line);
     }
     const struct tide_heap_range *range =
         word ? tide_heap_table_module(table, word - 1, site->modules) : NULL;
