@@ -51,8 +51,7 @@ struct tide_nvml {
     struct process_source compute, graphics;
     nvml_device devices[TIDE_NVML_DEVICES];
     size_t device_count;
-    void *entries; /* room for entry_capacity entries of the largest layout */
-    unsigned entry_capacity;
+    _Alignas(8) char entries[MAX_PROCESSES * LARGEST_ENTRY];
     struct tide_nvml_process processes[2 * MAX_PROCESSES];
     size_t process_count;
 };
@@ -141,7 +140,6 @@ void tide_nvml_free(struct tide_nvml *nvml)
         nvml->shutdown();
     if (nvml->library)
         dlclose(nvml->library);
-    free(nvml->entries);
     free(nvml);
 }
 
@@ -187,17 +185,6 @@ int tide_nvml_memory(struct tide_nvml *nvml, size_t device, int64_t *ret_used_by
     return 0;
 }
 
-static int grow_entries(struct tide_nvml *nvml, unsigned count)
-{
-    unsigned capacity = count + count / 2 + 16;
-    void *entries = realloc(nvml->entries, (size_t)capacity * LARGEST_ENTRY);
-    if (!entries)
-        return -1;
-    nvml->entries = entries;
-    nvml->entry_capacity = capacity;
-    return 0;
-}
-
 static void add_process(struct tide_nvml *nvml, unsigned pid, unsigned long long used)
 {
     int64_t bytes = used == NVML_NOT_AVAILABLE ? TIDE_UNKNOWN : sane(used);
@@ -213,25 +200,13 @@ static void add_process(struct tide_nvml *nvml, unsigned pid, unsigned long long
 
 static int add_list(struct tide_nvml *nvml, nvml_device device, const struct process_source *source)
 {
-    if (!source->list)
-        return 0;
-    if (!nvml->entries && grow_entries(nvml, 64) != 0)
-        return 0;
-    unsigned count = 0;
-    int code = NVML_INSUFFICIENT_SIZE;
-    for (int attempt = 0; attempt < 3 && code == NVML_INSUFFICIENT_SIZE; attempt++) {
-        count = nvml->entry_capacity;
-        code = source->list(device, &count, nvml->entries);
-        if (code == NVML_INSUFFICIENT_SIZE && (count > MAX_PROCESSES || grow_entries(nvml, count) != 0))
-            return 0;
-    }
+    unsigned count = MAX_PROCESSES;
+    int code = source->list ? source->list(device, &count, nvml->entries) : NVML_NOT_SUPPORTED;
     if (code != NVML_OK)
         return is_unsupported(code) || code == NVML_INSUFFICIENT_SIZE ? 0 : code;
-    if (count > nvml->entry_capacity)
-        count = nvml->entry_capacity;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count && i < MAX_PROCESSES; i++) {
         struct entry head;
-        memcpy(&head, (const char *)nvml->entries + i * source->entry_bytes, sizeof head);
+        memcpy(&head, nvml->entries + i * source->entry_bytes, sizeof head);
         add_process(nvml, head.pid, head.used);
     }
     return 0;
