@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,16 +211,11 @@ int tide_reader_adopt(sqlite3 *db, const char *name, struct tide_reader **ret_re
 /* True if there is a log: its writer is running or was killed. */
 static bool has_log(const char *path)
 {
-    struct tide_buf log;
+    char log[PATH_MAX + 8]; /* a longer name is no file's */
     struct stat status;
-    bool has = true;
 
-    tide_buf_init(&log, 1 << 16);
-    tide_buf_format(&log, "%s-wal", path);
-    if (!log.failed)
-        has = stat(tide_buf_view(&log), &status) == 0 || errno != ENOENT;
-    tide_buf_release(&log);
-    return has;
+    snprintf(log, sizeof log, "%s-wal", path);
+    return stat(log, &status) == 0 || errno != ENOENT;
 }
 
 bool tide_reader_is_written(const char *path)
@@ -227,17 +223,15 @@ bool tide_reader_is_written(const char *path)
     /* SQLite's locks on the -shm file: eight of transactions, and one that each connection holds all the
      * time (UNIX_SHM_DMS). Locks end with their process. */
     struct flock locks = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 120, .l_len = 9};
-    struct tide_buf index;
+    char index[PATH_MAX + 8];
     struct stat about;
 
-    tide_buf_init(&index, 1 << 16);
-    tide_buf_format(&index, "%s-shm", path);
-    int fd = index.failed ? -1 : tide_infile_open(tide_buf_view(&index), &about);
-    bool absent = fd < 0 && !index.failed && errno == ENOENT;
+    snprintf(index, sizeof index, "%s-shm", path);
+    int fd = tide_infile_open(index, &about);
+    bool absent = fd < 0 && errno == ENOENT;
     bool unlocked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &locks) == 0 && locks.l_type == F_UNLCK;
     if (fd >= 0)
         close(fd);
-    tide_buf_release(&index);
     return !absent && !unlocked;
 }
 
@@ -287,28 +281,17 @@ static int check_file(const char *path, struct stat *ret_about, struct tide_err 
     return access(path, R_OK) != 0 ? refuse_to_open(path, errno, err) : 0;
 }
 
-/* path as a file: URI, with every special byte encoded. */
-static void append_uri(struct tide_buf *uri, const char *path, const char *query)
-{
-    tide_buf_text(uri, path[0] == '/' ? "file:" : "file:./");
-    for (const char *p = path; *p; p++) {
-        if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '/' ||
-            *p == '.' || *p == '-' || *p == '_')
-            tide_buf_append(uri, p, 1);
-        else
-            tide_buf_format(uri, "%%%02x", (unsigned char)*p);
-    }
-    tide_buf_text(uri, query);
-}
-
-/* Returns NULL if memory runs out. */
+/* Opens path as a URI, in which every byte may be written as its number. Returns NULL if memory runs out. */
 static sqlite3 *open_database(const char *path, const char *query)
 {
     struct tide_buf uri;
     sqlite3 *db = NULL;
 
     tide_buf_init(&uri, 1 << 17);
-    append_uri(&uri, path, query);
+    tide_buf_text(&uri, path[0] == '/' ? "file:" : "file:./");
+    for (const char *p = path; *p; p++)
+        tide_buf_format(&uri, "%%%02x", (unsigned char)*p);
+    tide_buf_text(&uri, query);
     if (!uri.failed)
         sqlite3_open_v2(tide_buf_view(&uri), &db,
                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
