@@ -336,10 +336,16 @@ static int create(const char *path, struct tide_err *err)
     return error ? refuse(path, error, err) : 0;
 }
 
+/* Opens the database and prepares it. */
 static int prepare(struct tide_writer *writer)
 {
     char pragmas[192];
 
+    if (sqlite3_open_v2(writer->path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
+        return -1;
+    sqlite3_extended_result_codes(writer->db, 1);
+    sqlite3_busy_timeout(writer->db, BUSY_MS);
     /* Reading meta creates the log. A reader takes the absence of the log to mean that nobody writes. */
     snprintf(pragmas, sizeof pragmas,
              "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d;"
@@ -360,19 +366,11 @@ static int prepare(struct tide_writer *writer)
     return 0;
 }
 
-static void close_database(struct tide_writer *writer)
-{
-    for (int i = 0; i < STATEMENTS; i++) {
-        sqlite3_finalize(writer->statements[i]);
-        writer->statements[i] = NULL;
-    }
-    sqlite3_close(writer->db);
-    writer->db = NULL;
-}
-
 static void release(struct tide_writer *writer)
 {
-    close_database(writer);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(writer->statements[i]);
+    sqlite3_close(writer->db);
     release_pending(&writer->pending);
     free(writer->path);
     free(writer);
@@ -385,29 +383,21 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
     if (!writer)
         return tide_err_set(err, "out of memory for the recording");
     init_pending(&writer->pending);
-    if (!(writer->path = literal_path(path))) {
-        tide_err_set(err, "out of memory for the recording");
-        goto release_writer;
+    writer->path = literal_path(path);
+    if (!writer->path || create(path, err) != 0) {
+        if (!writer->path)
+            tide_err_set(err, "out of memory for the recording");
+        release(writer);
+        return -1;
     }
-    if (create(path, err) != 0)
-        goto release_writer;
-    if (sqlite3_open_v2(writer->path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK)
-        goto explain_and_remove;
-    sqlite3_extended_result_codes(writer->db, 1);
-    sqlite3_busy_timeout(writer->db, BUSY_MS);
-    if (prepare(writer) != 0)
-        goto explain_and_remove;
-    *ret_writer = writer;
-    return 0;
-
-explain_and_remove:
+    if (prepare(writer) == 0) {
+        *ret_writer = writer;
+        return 0;
+    }
     explain(err, path, writer->db);
     tide_err_hint(err, "choose another place with -o FILE");
-    close_database(writer);
-    tide_writer_discard(path); /* SQLite leaves its log behind if it cannot create the index */
-release_writer:
     release(writer);
+    tide_writer_discard(path); /* SQLite leaves its log behind if it cannot create the index */
     return -1;
 }
 
