@@ -7,12 +7,10 @@
  * in the views. The views are for people: nothing in Tidemark reads them.
  */
 #include "record/schema.h"
-#include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "record/reader.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,22 +220,11 @@ static const char VIEWS[] =
 
 /* --- SQL ----------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void append(char sql[TIDE_SCHEMA_SQL], const char *format, ...)
-{
-    size_t len = strlen(sql);
-    va_list arguments;
-
-    va_start(arguments, format);
-    len += (size_t)vsnprintf(sql + len, TIDE_SCHEMA_SQL - len, format, arguments);
-    va_end(arguments);
-    TIDE_CHECK(len, <, TIDE_SCHEMA_SQL);
-}
-
 /* The names of the first `count` columns of a table. */
 static void append_names(char sql[TIDE_SCHEMA_SQL], const struct tide_schema_table *table, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        append(sql, "%s%s", i ? ", " : "", table->columns[i].name);
+        tide_text_add(sql, TIDE_SCHEMA_SQL, "%s%s", i ? ", " : "", table->columns[i].name);
 }
 
 /* True if the key is SQLite's own row number. */
@@ -251,19 +238,20 @@ static void create_table(const struct tide_schema_table *table, char ret_sql[TID
     sprintf(ret_sql, "CREATE TABLE %s (%s", table->name, table->keys ? "" : "id INTEGER PRIMARY KEY, ");
     for (size_t i = 0; i < table->column_count; i++) {
         enum tide_schema_type type = table->columns[i].type;
-        append(ret_sql, "%s%s%s", i ? ", " : "", table->columns[i].name,
-               type == TIDE_TYPE_TEXT       ? " TEXT"
-               : type == TIDE_TYPE_ANYTHING ? ""
-                                            : " INTEGER");
-        append(ret_sql, "%s%s", i < table->keys && table->keys == 1 ? " PRIMARY KEY" : "",
-               i < table->keys && !is_numbered(table) ? " NOT NULL" : "");
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, "%s%s%s", i ? ", " : "", table->columns[i].name,
+                      type == TIDE_TYPE_TEXT       ? " TEXT"
+                      : type == TIDE_TYPE_ANYTHING ? ""
+                                                   : " INTEGER");
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, "%s%s",
+                      i < table->keys && table->keys == 1 ? " PRIMARY KEY" : "",
+                      i < table->keys && !is_numbered(table) ? " NOT NULL" : "");
     }
     if (table->keys > 1) {
-        append(ret_sql, ", PRIMARY KEY (");
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ", PRIMARY KEY (");
         append_names(ret_sql, table, table->keys);
-        append(ret_sql, ")");
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ")");
     }
-    append(ret_sql, ")%s", is_numbered(table) ? "" : " WITHOUT ROWID");
+    tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ")%s", is_numbered(table) ? "" : " WITHOUT ROWID");
 }
 
 int tide_schema_create(sqlite3 *db)
@@ -288,10 +276,10 @@ void tide_schema_insert(enum tide_schema which, char ret_sql[TIDE_SCHEMA_SQL])
 
     sprintf(ret_sql, "INSERT%s INTO %s(", table->conflict ? "" : " OR REPLACE", table->name);
     append_names(ret_sql, table, table->column_count);
-    append(ret_sql, ") VALUES (?");
+    tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ") VALUES (?");
     for (size_t i = 1; i < table->column_count; i++)
-        append(ret_sql, ",?");
-    append(ret_sql, ")%s", table->conflict ? table->conflict : "");
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ",?");
+    tide_text_add(ret_sql, TIDE_SCHEMA_SQL, ")%s", table->conflict ? table->conflict : "");
 }
 
 void tide_schema_select(enum tide_schema which, int64_t version, char ret_sql[TIDE_SCHEMA_SQL])
@@ -301,11 +289,11 @@ void tide_schema_select(enum tide_schema which, int64_t version, char ret_sql[TI
 
     sprintf(ret_sql, "SELECT %s", table->keys ? "" : "id, ");
     for (size_t i = 0; i < table->column_count; i++)
-        append(ret_sql, "%s%s", i ? ", " : "",
-               table->columns[i].since <= version ? table->columns[i].name : "NULL");
-    append(ret_sql, " FROM main.%s WHERE %s > ?1 ORDER BY ", table->name, key);
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, "%s%s", i ? ", " : "",
+                      table->columns[i].since <= version ? table->columns[i].name : "NULL");
+    tide_text_add(ret_sql, TIDE_SCHEMA_SQL, " FROM main.%s WHERE %s > ?1 ORDER BY ", table->name, key);
     if (table->order || !table->keys)
-        append(ret_sql, "%s", table->order ? table->order : key);
+        tide_text_add(ret_sql, TIDE_SCHEMA_SQL, "%s", table->order ? table->order : key);
     else
         append_names(ret_sql, table, table->keys);
 }
