@@ -24,8 +24,6 @@ enum {
 struct lane {
     char name[TIDE_FILE_NAME];
     size_t place; /* index of its directory */
-    int64_t pid;
-    uint64_t start_ticks;
     int fd;       /* -1: not kept open */
     unsigned age; /* in drains */
     struct tide_ring ring;
@@ -84,7 +82,7 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
         .fd = -1, .place = place, .ring = {.last_ns = channel->birth_ns, .birth_ns = channel->birth_ns}};
     const char *suffix;
     if (strlen(name) >= sizeof lane.name ||
-        tide_file_parse(name, TIDE_FILE_MARKS, &lane.pid, &lane.start_ticks, &suffix) ||
+        tide_file_parse(name, TIDE_FILE_MARKS, &lane.ring.pid, &lane.ring.start_ticks, &suffix) ||
         (*suffix && *suffix != '-'))
         return 0;
     uint64_t key = tide_map_text_key(name);
@@ -94,8 +92,8 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
     if (fd < 0)
         return 0;
     struct tide_lane_head head;
-    if (tide_ring_head(&lane.ring, fd, now_ns, &head) || head.pid != (uint64_t)lane.pid ||
-        head.start_ticks != lane.start_ticks) {
+    if (tide_ring_head(&lane.ring, fd, now_ns, &head) || head.pid != (uint64_t)lane.ring.pid ||
+        head.start_ticks != lane.ring.start_ticks) {
         close(fd);
         return 0;
     }
@@ -171,36 +169,23 @@ static void drop_lane(struct tide_channel *channel, size_t i)
  * process in another PID namespace is recognised by the second alone. */
 static bool has_ended(struct lane *lane, int fd)
 {
-    bool gone = kill((pid_t)lane->pid, 0) && errno == ESRCH;
+    bool gone = kill((pid_t)lane->ring.pid, 0) && errno == ESRCH;
     if (!gone && ++lane->age % REUSE_CHECK_EVERY == 0)
-        gone = !tide_birth_is_there(lane->pid, lane->start_ticks);
+        gone = !tide_birth_is_there(lane->ring.pid, lane->ring.start_ticks);
     return gone && !tide_file_is_held(fd);
-}
-
-struct listener {
-    tide_channel_on_mark *on_mark;
-    void *context;
-    const struct lane *lane;
-};
-
-static void on_slot(void *context, const struct tide_lane_slot *slot)
-{
-    const struct listener *listener = context;
-    listener->on_mark(listener->context, listener->lane->pid, listener->lane->start_ticks, slot);
 }
 
 /* True if the lane is finished: its process has ended (checked before the read, so that the read is
  * complete), or it broke the protocol. */
 static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
-                       struct listener *listener)
+                       tide_ring_on_mark *on_mark, void *context)
 {
     int fd = lane->fd >= 0 ? lane->fd : open_lane(channel, lane->place, lane->name);
     if (fd < 0)
         return errno != EMFILE && errno != ENFILE; /* out of descriptors: try again at the next drain */
     bool ended = has_ended(lane, fd);
     struct tide_ring_counts counts = {0};
-    listener->lane = lane;
-    int broken = tide_ring_read(&lane->ring, fd, now_ns, ended, channel->scratch, on_slot, listener, &counts);
+    int broken = tide_ring_read(&lane->ring, fd, now_ns, ended, channel->scratch, on_mark, context, &counts);
     channel->totals.events += counts.events;
     channel->totals.thinned += counts.thinned;
     channel->totals.lost += counts.lost;
@@ -209,16 +194,15 @@ static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t 
     return ended || broken;
 }
 
-int tide_channel_drain(struct tide_channel *channel, tide_channel_on_mark *on_mark, void *context,
+int tide_channel_drain(struct tide_channel *channel, tide_ring_on_mark *on_mark, void *context,
                        struct tide_channel_counts *ret_totals, struct tide_err *err)
 {
     int64_t now_ns = tide_clock_ns();
     int failed = 0;
     for (size_t i = 0; i < channel->places.count && !failed; i++)
         failed = find_lanes(channel, i, now_ns);
-    struct listener listener = {.on_mark = on_mark, .context = context};
     for (size_t i = 0; i < channel->lane_count;) {
-        if (drain_lane(channel, &channel->lanes[i], now_ns, &listener))
+        if (drain_lane(channel, &channel->lanes[i], now_ns, on_mark, context))
             drop_lane(channel, i);
         else
             i++;

@@ -27,10 +27,6 @@ enum { TIDE_CHANNEL_LANES = 8192, TIDE_CHANNEL_STEPS = TIDE_RING_KEEP };
 
 struct tide_channel;
 
-/* A mark of a process: checked, not later than the drain, with an unescaped name; valid during the call. */
-typedef void tide_channel_on_mark(void *context, int64_t pid, uint64_t start_ticks,
-                                  const struct tide_lane_slot *mark);
-
 /* Processes that found no room for their file (file.h). */
 struct tide_channel_refused {
     uint64_t count;
@@ -57,7 +53,7 @@ const char *tide_channel_path(const struct tide_channel *channel);
 
 /* Calls on_mark for everything new, in order within each lane. The lane of a process that is gone is read to
  * its end and then dropped. */
-int tide_channel_drain(struct tide_channel *channel, tide_channel_on_mark *on_mark, void *context,
+int tide_channel_drain(struct tide_channel *channel, tide_ring_on_mark *on_mark, void *context,
                        struct tide_channel_counts *ret_totals, struct tide_err *err);
 
 #endif

@@ -184,8 +184,7 @@ static int64_t clamp_time(int64_t t_ns, int64_t least, int64_t most)
 }
 
 int tide_ring_read(struct tide_ring *ring, int fd, int64_t now_ns, bool last,
-                   struct tide_ring_scratch *scratch,
-                   void (*on_slot)(void *context, const struct tide_lane_slot *slot), void *context,
+                   struct tide_ring_scratch *scratch, tide_ring_on_mark *on_mark, void *context,
                    struct tide_ring_counts *counts)
 {
     struct tide_lane_head before, after;
@@ -222,7 +221,7 @@ int tide_ring_read(struct tide_ring *ring, int fd, int64_t now_ns, bool last,
         struct tide_lane_slot *slot = &scratch->slots[i];
         slot->t_ns = ring->last_ns = clamp_time(slot->t_ns, ring->last_ns, now_ns);
         counts->events++;
-        on_slot(context, slot);
+        on_mark(context, ring->pid, ring->start_ticks, slot);
     }
     return 0;
 }

@@ -21,9 +21,15 @@
 
 enum { TIDE_RING_KEEP = 16 };
 
+/* A mark of a process: checked, not later than the read, with an unescaped name; valid during the call. */
+typedef void tide_ring_on_mark(void *context, int64_t pid, uint64_t start_ticks,
+                               const struct tide_lane_slot *mark);
+
 /* The state of reading one lane. Start with next = seen = 0 and last_ns = birth_ns = when the channel was
  * made. */
 struct tide_ring {
+    int64_t pid; /* of the process whose lane it is, and its start time */
+    uint64_t start_ticks;
     uint64_t next;    /* first slot number not read */
     uint64_t seen;    /* head at the last read: slots below it have had time to be completed */
     int64_t last_ns;  /* time of the last mark given */
@@ -42,11 +48,10 @@ void tide_ring_scratch_free(struct tide_ring_scratch *scratch);
 /* Reads the head of a lane and checks its magic, slot count, and that it is possible at now_ns. */
 int tide_ring_head(const struct tide_ring *ring, int fd, int64_t now_ns, struct tide_lane_head *ret_head);
 
-/* Reads what is new, calls on_slot in order for each mark that is kept, with its time clamped, and adds to
+/* Reads what is new, calls on_mark in order for each mark that is kept, with its time clamped, and adds to
  * *counts. `last`: the writer is gone, so incomplete slots stay incomplete. -1: the lane is to be refused. */
 int tide_ring_read(struct tide_ring *ring, int fd, int64_t now_ns, bool last,
-                   struct tide_ring_scratch *scratch,
-                   void (*on_slot)(void *context, const struct tide_lane_slot *slot), void *context,
+                   struct tide_ring_scratch *scratch, tide_ring_on_mark *on_mark, void *context,
                    struct tide_ring_counts *counts);
 
 #endif

@@ -22,9 +22,11 @@ struct seen {
     uint64_t count;
 };
 
-static void look(void *context, const struct tide_lane_slot *slot)
+static void look(void *context, int64_t pid, uint64_t start_ticks, const struct tide_lane_slot *slot)
 {
     struct seen *seen = context;
+    TIDE_CHECK(pid, ==, 0);
+    TIDE_CHECK(start_ticks, ==, 0);
     TIDE_CHECK(slot->t_ns, >=, seen->last_ns);
     TIDE_CHECK(slot->t_ns, <=, NOW_NS);
     TIDE_CHECK(slot->kind, >=, TIDE_MARK_STEP);
