@@ -585,7 +585,7 @@ static int has_memory(int64_t pid, struct tide_err *err)
         return tide_err_hint(err, "its parent, process %lld, has not waited for it yet",
                              (long long)status.parent_pid);
     }
-    if (status.mapped_bytes != TIDE_UNKNOWN)
+    if (status.counters.mapped_bytes != TIDE_UNKNOWN)
         return 0;
     return tide_err_set(err, "%lld is a kernel thread; it has no memory of its own", (long long)pid);
 }

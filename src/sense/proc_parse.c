@@ -109,16 +109,16 @@ int tide_proc_parse_status(const char *text, struct tide_proc_status *ret_status
     } found = {.status = {.state = '?'}};
     static const struct field fields[] = {
         {"PPid:", offsetof(struct found, status.parent_pid), 1},
-        {"Threads:", offsetof(struct found, status.threads), 1},
+        {"Threads:", offsetof(struct found, status.counters.threads), 1},
         {"VmHWM:", offsetof(struct found, status.peak_bytes), 1024},
         {"VmRSS:", offsetof(struct found, rss_bytes), 1024},
-        {"RssAnon:", offsetof(struct found, status.anon_bytes), 1024},
-        {"RssFile:", offsetof(struct found, status.file_bytes), 1024},
-        {"RssShmem:", offsetof(struct found, status.shmem_bytes), 1024},
-        {"VmSwap:", offsetof(struct found, status.swap_bytes), 1024},
-        {"HugetlbPages:", offsetof(struct found, status.huge_bytes), 1024},
-        {"VmData:", offsetof(struct found, status.asked_bytes), 1024},
-        {"VmSize:", offsetof(struct found, status.mapped_bytes), 1024},
+        {"RssAnon:", offsetof(struct found, status.counters.anon_bytes), 1024},
+        {"RssFile:", offsetof(struct found, status.counters.file_bytes), 1024},
+        {"RssShmem:", offsetof(struct found, status.counters.shmem_bytes), 1024},
+        {"VmSwap:", offsetof(struct found, status.counters.swap_bytes), 1024},
+        {"HugetlbPages:", offsetof(struct found, status.counters.huge_bytes), 1024},
+        {"VmData:", offsetof(struct found, status.counters.asked_bytes), 1024},
+        {"VmSize:", offsetof(struct found, status.counters.mapped_bytes), 1024},
     };
     struct tide_proc_status *status = &found.status;
     bool named = false;
@@ -137,8 +137,9 @@ int tide_proc_parse_status(const char *text, struct tide_proc_status *ret_status
     }
     if (!named)
         return -1;
-    if (status->anon_bytes < 0 && status->file_bytes < 0 && status->shmem_bytes < 0)
-        status->anon_bytes = found.rss_bytes;
+    if (status->counters.anon_bytes < 0 && status->counters.file_bytes < 0 &&
+        status->counters.shmem_bytes < 0)
+        status->counters.anon_bytes = found.rss_bytes;
     *ret_status = *status;
     return 0;
 }
@@ -146,17 +147,17 @@ int tide_proc_parse_status(const char *text, struct tide_proc_status *ret_status
 int tide_proc_parse_rollup(const char *text, struct tide_proc_rollup *ret_rollup)
 {
     static const struct field fields[] = {
-        {"Pss:", offsetof(struct tide_proc_rollup, pss_bytes), 1024},
-        {"Pss_Shmem:", offsetof(struct tide_proc_rollup, pss_shmem_bytes), 1024},
-        {"Private_Clean:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
-        {"Private_Dirty:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
-        {"Private_Hugetlb:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
-        {"SwapPss:", offsetof(struct tide_proc_rollup, swap_pss_bytes), 1024},
+        {"Pss:", offsetof(struct tide_proc_rollup, row.pss_bytes), 1024},
+        {"Pss_Shmem:", offsetof(struct tide_proc_rollup, row.pss_shmem_bytes), 1024},
+        {"Private_Clean:", offsetof(struct tide_proc_rollup, row.uss_bytes), 1024},
+        {"Private_Dirty:", offsetof(struct tide_proc_rollup, row.uss_bytes), 1024},
+        {"Private_Hugetlb:", offsetof(struct tide_proc_rollup, row.uss_bytes), 1024},
+        {"SwapPss:", offsetof(struct tide_proc_rollup, row.swap_pss_bytes), 1024},
         {"Anonymous:", offsetof(struct tide_proc_rollup, anon_bytes), 1024},
     };
-    struct tide_proc_rollup rollup;
+    struct tide_proc_rollup rollup = *ret_rollup;
     read_fields(text, fields, sizeof fields / sizeof *fields, &rollup);
-    if (rollup.pss_bytes < 0)
+    if (rollup.row.pss_bytes < 0)
         return -1;
     *ret_rollup = rollup;
     return 0;

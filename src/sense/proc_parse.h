@@ -17,33 +17,25 @@
 
 enum { TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 1024 };
 
-/* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. */
+/* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. On
+ * kernels before 4.5, which do not split VmRSS, anon_bytes is all of it. */
 struct tide_proc_status {
     char name[TIDE_STAT_NAME]; /* without the kernel's escapes (\n, \\) */
     char state;
     int64_t parent_pid;
-    int64_t threads;
-    int64_t peak_bytes; /* VmHWM */
-    int64_t anon_bytes; /* RssAnon; on kernels before 4.5, which do not split it, all of VmRSS */
-    int64_t file_bytes;
-    int64_t shmem_bytes;
-    int64_t swap_bytes;
-    int64_t huge_bytes;
-    int64_t asked_bytes;                          /* VmData: private writable memory, touched or not */
-    int64_t mapped_bytes;                         /* VmSize: all addresses that are mapped */
+    int64_t peak_bytes;                           /* VmHWM */
+    struct tide_sample counters;                  /* without tick and process */
     int64_t namespace_pids[TIDE_PROC_NAMESPACES]; /* NSpid: our namespace first, then the nested ones */
     int namespace_count;
 };
 
 int tide_proc_parse_status(const char *text, struct tide_proc_status *ret_status);
 
-/* /proc/PID/smaps_rollup. */
+/* /proc/PID/smaps_rollup. The rest of the row is left alone. */
 struct tide_proc_rollup {
-    int64_t pss_bytes;
-    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN before Linux 5.4 */
-    int64_t uss_bytes;       /* Private_Clean + Private_Dirty + Private_Hugetlb */
-    int64_t swap_pss_bytes;
-    int64_t anon_bytes; /* of RSS */
+    struct tide_smaps row; /* pss_bytes, pss_shmem_bytes (TIDE_UNKNOWN before Linux 5.4), uss_bytes and
+                              swap_pss_bytes */
+    int64_t anon_bytes;    /* of RSS */
 };
 
 int tide_proc_parse_rollup(const char *text, struct tide_proc_rollup *ret_rollup);

@@ -467,31 +467,15 @@ static void write_counters(struct look *look)
         const struct tide_member *member = look->sense->tree.members[i];
         if (member->ended || !member->id)
             continue;
-        struct tide_sample sample = {
-            .tick = look->tick.id,
-            .process = member->id,
-            .anon_bytes = member->now.anon_bytes,
-            .file_bytes = member->now.file_bytes,
-            .shmem_bytes = member->now.shmem_bytes,
-            .swap_bytes = member->now.swap_bytes,
-            .huge_bytes = member->now.huge_bytes,
-            .threads = member->now.threads,
-            .asked_bytes = member->now.asked_bytes,
-            .mapped_bytes = member->now.mapped_bytes,
-        };
+        struct tide_sample sample = member->now.counters;
+        sample.tick = look->tick.id;
+        sample.process = member->id;
         look->failed |= tide_writer_sample(look->writer, &sample, look->err) != 0;
         if (!member->smaps.fresh)
             continue;
-        struct tide_smaps smaps = {
-            .tick = look->tick.id,
-            .process = member->id,
-            .pss_bytes = member->smaps.pss_bytes,
-            .uss_bytes = member->smaps.uss_bytes,
-            .swap_pss_bytes = member->smaps.swap_pss_bytes,
-            .cost_ns = member->smaps.cost_ns,
-            .pss_shmem_bytes = member->smaps.pss_shmem_bytes,
-            .unreserved_bytes = member->smaps.unreserved_bytes,
-        };
+        struct tide_smaps smaps = member->smaps.row;
+        smaps.tick = look->tick.id;
+        smaps.process = member->id;
         look->failed |= tide_writer_smaps(look->writer, &smaps, look->err) != 0;
     }
 }

@@ -258,7 +258,7 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_cgroup *cgro
     tide_map_clear(&shared->seen);
     tide_map_clear(&shared->mapped);
     for (size_t i = 0; i < tree->member_count; i++)
-        if (!tree->members[i]->ended && tree->members[i]->now.shmem_bytes > 0)
+        if (!tree->members[i]->ended && tree->members[i]->now.counters.shmem_bytes > 0)
             find_mapped(shared, tree, tree->members[i]->pid, &lines_left);
     for (size_t i = 0; i < tree->member_count; i++)
         if (!tree->members[i]->ended)

@@ -65,8 +65,8 @@ static int64_t unread_bytes(const struct tide_tree *tree, const struct tide_memb
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
     int64_t own = tide_clamp_zero(rss - member->first_rss_bytes);
     /* A parent read after the fork has counted its share of each page; this process's share is as large. */
-    if (parent && parent->smaps.pss_bytes >= 0 && parent->smaps.read_ns >= member->began_ns)
-        own += tide_clamp_zero(parent->smaps.pss_bytes - tide_clamp_zero(parent->smaps.uss_bytes));
+    if (parent && parent->smaps.row.pss_bytes >= 0 && parent->smaps.read_ns >= member->began_ns)
+        own += tide_clamp_zero(parent->smaps.row.pss_bytes - tide_clamp_zero(parent->smaps.row.uss_bytes));
     return own < rss ? own : rss;
 }
 
@@ -74,16 +74,17 @@ int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_membe
 {
     const struct tide_member_smaps *smaps = &member->smaps;
     int64_t rss = tide_member_rss(member);
-    int64_t swap = tide_clamp_zero(member->now.swap_bytes);
+    int64_t swap = tide_clamp_zero(member->now.counters.swap_bytes);
     *ret_known = false;
     if (rss < 0)
         return TIDE_UNKNOWN;
-    if (smaps->pss_bytes < 0)
+    if (smaps->row.pss_bytes < 0)
         return unread_bytes(tree, member, rss) + swap;
     *ret_known = true;
-    int64_t anon = tide_clamp_zero(member->now.anon_bytes);
-    int64_t swap_part = smaps->swap_pss_bytes >= 0 ? smaps->swap_pss_bytes : smaps->swap_then;
-    int64_t counted = smaps->pss_bytes + (anon - smaps->anon_then) + swap_part + (swap - smaps->swap_then);
+    int64_t anon = tide_clamp_zero(member->now.counters.anon_bytes);
+    int64_t swap_part = smaps->row.swap_pss_bytes >= 0 ? smaps->row.swap_pss_bytes : smaps->swap_then;
+    int64_t counted =
+        smaps->row.pss_bytes + (anon - smaps->anon_then) + swap_part + (swap - smaps->swap_then);
     return counted < 0 ? 0 : counted > rss + swap ? rss + swap : counted;
 }
 
@@ -118,8 +119,8 @@ static void unsettle_parent(const struct tide_tree *tree, const struct tide_memb
 {
     const struct tide_member_smaps *smaps = &child->smaps;
     struct tide_member *parent = child->forked ? tide_tree_find(tree, child->parent_pid) : NULL;
-    if (parent && smaps->pss_bytes >= 0 &&
-        smaps->rss_then - smaps->uss_bytes >= smaps->rss_then / CHANGE_PART + CHANGE_BYTES)
+    if (parent && smaps->row.pss_bytes >= 0 &&
+        smaps->rss_then - smaps->row.uss_bytes >= smaps->rss_then / CHANGE_PART + CHANGE_BYTES)
         parent->smaps.shared_ns = when_ns > parent->smaps.shared_ns ? when_ns : parent->smaps.shared_ns;
 }
 
@@ -133,7 +134,7 @@ static bool wish_for(const struct tide_tree *tree, struct tide_member *member, i
         return false;
     int64_t age_ns = now_ns - smaps->read_ns;
     int64_t change = llabs(rss - smaps->rss_then);
-    if (smaps->read_ns == 0 && smaps->pss_bytes < 0)
+    if (smaps->read_ns == 0 && smaps->row.pss_bytes < 0)
         *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_UNREAD, rss};
     else if (age_ns >= idle_again_ns && is_unsettled(tree, member))
         *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_CHANGED, rss};
@@ -190,14 +191,15 @@ static int64_t read_unreserved(const struct tide_tree *tree, int64_t pid)
 static void find_unreserved(const struct tide_tree *tree, struct tide_member *member)
 {
     struct tide_member_smaps *smaps = &member->smaps;
-    int64_t asked = member->now.asked_bytes, untouched = asked - tide_clamp_zero(member->now.anon_bytes);
+    int64_t asked = member->now.counters.asked_bytes,
+            untouched = asked - tide_clamp_zero(member->now.counters.anon_bytes);
     if (asked < 0 || untouched < TIDE_PROC_LARGE) {
-        smaps->unreserved_bytes = TIDE_UNKNOWN;
+        smaps->row.unreserved_bytes = TIDE_UNKNOWN;
         return;
     }
-    if (smaps->unreserved_bytes == 0 && asked < smaps->asked_then + TIDE_PROC_LARGE)
+    if (smaps->row.unreserved_bytes == 0 && asked < smaps->asked_then + TIDE_PROC_LARGE)
         return;
-    smaps->unreserved_bytes = read_unreserved(tree, member->pid);
+    smaps->row.unreserved_bytes = read_unreserved(tree, member->pid);
     smaps->asked_then = asked;
 }
 
@@ -214,8 +216,9 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
         find_unreserved(tree, member);
     cpu_ns = tide_clock_thread_ns() - cpu_ns;
     wall_ns = budget->clock() - wall_ns;
-    struct tide_proc_rollup rollup;
-    bool first = smaps->pss_bytes < 0;
+    struct tide_proc_rollup rollup = {.row = smaps->row};
+    struct tide_smaps *row = &rollup.row;
+    bool first = row->pss_bytes < 0;
     smaps->read_ns = now_ns;
     if (len == -EACCES || len == -EPERM)
         smaps->refused = true;
@@ -223,17 +226,15 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
         return wall_ns;
     int64_t rss = tide_member_rss(member);
     int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* not shared with any process */
-    smaps->pss_bytes = tide_clamp_zero(rollup.pss_bytes - hook);
-    smaps->uss_bytes = rollup.uss_bytes < 0 ? rollup.uss_bytes : tide_clamp_zero(rollup.uss_bytes - hook);
-    smaps->pss_shmem_bytes = rollup.pss_shmem_bytes < 0
-                                 ? rollup.pss_shmem_bytes
-                                 : tide_clamp_zero(rollup.pss_shmem_bytes - member->hook_shmem_bytes);
-    smaps->swap_pss_bytes = rollup.swap_pss_bytes;
-    smaps->cost_ns = wall_ns;
+    row->pss_bytes = tide_bytes_less(row->pss_bytes, hook);
+    row->uss_bytes = tide_bytes_less(row->uss_bytes, hook);
+    row->pss_shmem_bytes = tide_bytes_less(row->pss_shmem_bytes, member->hook_shmem_bytes);
+    row->cost_ns = wall_ns;
+    smaps->row = *row;
     /* By the same read as PSS: since the look, much may have been freed. */
-    smaps->anon_then = rollup.anon_bytes < 0 ? tide_clamp_zero(member->now.anon_bytes)
+    smaps->anon_then = rollup.anon_bytes < 0 ? tide_clamp_zero(member->now.counters.anon_bytes)
                                              : tide_clamp_zero(rollup.anon_bytes - member->hook_anon_bytes);
-    smaps->swap_then = tide_clamp_zero(member->now.swap_bytes);
+    smaps->swap_then = tide_clamp_zero(member->now.counters.swap_bytes);
     smaps->rss_then = rss;
     smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);
     smaps->fresh = true;

@@ -125,7 +125,7 @@ bool tide_member_is_called(const struct tide_member *member, int64_t pid)
 
 int64_t tide_member_rss(const struct tide_member *member)
 {
-    const struct tide_proc_status *now = &member->now;
+    const struct tide_sample *now = &member->now.counters;
     if (now->anon_bytes < 0 && now->file_bytes < 0 && now->shmem_bytes < 0)
         return TIDE_UNKNOWN;
     return tide_clamp_zero(now->anon_bytes) + tide_clamp_zero(now->file_bytes) +
@@ -145,7 +145,7 @@ static int64_t pid_of(const char *name)
 
 static void forget_counters(struct tide_member *member)
 {
-    struct tide_proc_status *now = &member->now;
+    struct tide_sample *now = &member->now.counters;
     now->anon_bytes = now->file_bytes = now->shmem_bytes = now->swap_bytes = now->huge_bytes = TIDE_UNKNOWN;
     now->asked_bytes = now->mapped_bytes = now->threads = TIDE_UNKNOWN;
 }
@@ -174,11 +174,11 @@ static int add_member(struct tide_tree *tree, const struct tide_stat *stat, uint
         .peak_written_bytes = TIDE_UNKNOWN,
         .args_ns = TIDE_UNKNOWN,
         .rank = TIDE_UNKNOWN,
-        .smaps = {.pss_bytes = TIDE_UNKNOWN,
-                  .pss_shmem_bytes = TIDE_UNKNOWN,
-                  .uss_bytes = TIDE_UNKNOWN,
-                  .swap_pss_bytes = TIDE_UNKNOWN,
-                  .unreserved_bytes = TIDE_UNKNOWN},
+        .smaps.row = {.pss_bytes = TIDE_UNKNOWN,
+                      .pss_shmem_bytes = TIDE_UNKNOWN,
+                      .uss_bytes = TIDE_UNKNOWN,
+                      .swap_pss_bytes = TIDE_UNKNOWN,
+                      .unreserved_bytes = TIDE_UNKNOWN},
         .gpu = {.checked_ns = TIDE_UNKNOWN, .driver_pid = TIDE_UNKNOWN},
         .inode = inode,
         .scan = tree->scans,
@@ -479,7 +479,7 @@ static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_pro
             continue;
         snprintf(leaf, sizeof leaf, "task/%.20s/status", entry->d_name);
         ssize_t len = tide_proc_read_pid(tree->proc_fd, pid, leaf, tree->text, TEXT_BYTES);
-        if (len < 0 || tide_proc_parse_status(tree->text, &thread) != 0 || thread.anon_bytes < 0)
+        if (len < 0 || tide_proc_parse_status(tree->text, &thread) != 0 || thread.counters.anon_bytes < 0)
             continue;
         memcpy(thread.name, status->name, sizeof thread.name);
         thread.parent_pid = status->parent_pid;
@@ -492,7 +492,7 @@ static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_pro
 
 static bool is_zombie(const struct tide_proc_status *status)
 {
-    return (status->state == 'Z' || status->state == 'X') && status->threads <= 1;
+    return (status->state == 'Z' || status->state == 'X') && status->counters.threads <= 1;
 }
 
 static bool same_args(const struct tide_member *a, const struct tide_member *b)
@@ -578,16 +578,13 @@ static void refresh_identity(struct tide_tree *tree, struct tide_member *member,
     }
 }
 
-static int64_t less(int64_t bytes, int64_t taken)
-{
-    return bytes < 0 ? bytes : bytes > taken ? bytes - taken : 0;
-}
-
 static void take_off_hook(const struct tide_member *member, struct tide_proc_status *status)
 {
-    status->anon_bytes = less(status->anon_bytes, member->hook_anon_bytes);
-    status->shmem_bytes = less(status->shmem_bytes, member->hook_shmem_bytes);
-    status->peak_bytes = less(status->peak_bytes, member->hook_anon_bytes + member->hook_shmem_bytes);
+    struct tide_sample *now = &status->counters;
+    now->anon_bytes = tide_bytes_less(now->anon_bytes, member->hook_anon_bytes);
+    now->shmem_bytes = tide_bytes_less(now->shmem_bytes, member->hook_shmem_bytes);
+    status->peak_bytes =
+        tide_bytes_less(status->peak_bytes, member->hook_anon_bytes + member->hook_shmem_bytes);
 }
 
 static void read_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
@@ -609,7 +606,7 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         member->row_stale = true;
     if (status.parent_pid >= 0)
         member->parent_pid = status.parent_pid;
-    if (status.state == 'Z' && status.threads > 1)
+    if (status.state == 'Z' && status.counters.threads > 1)
         borrow_counters(tree, member->pid, &status);
     take_off_hook(member, &status);
     member->now = status;

@@ -39,16 +39,12 @@ enum {
 
 /* PSS of a member; belongs to smaps.c. */
 struct tide_member_smaps {
-    int64_t pss_bytes;       /* TIDE_UNKNOWN until the first read */
-    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN if the kernel does not tell */
-    int64_t uss_bytes;
-    int64_t swap_pss_bytes;
-    int64_t unreserved_bytes; /* TIDE_UNKNOWN: not read, because little memory is untouched */
-    int64_t asked_then;       /* asked_bytes when that was read */
-    int64_t cost_ns;
-    int64_t read_ns;   /* when it was read */
-    int64_t anon_then; /* by the same read */
-    int64_t swap_then; /* its counters at that time */
+    struct tide_smaps row; /* without tick and process. pss_bytes: TIDE_UNKNOWN until the first read;
+                              unreserved_bytes: TIDE_UNKNOWN if little memory is untouched */
+    int64_t asked_then;    /* asked_bytes when unreserved_bytes was read */
+    int64_t read_ns;       /* when the row was read */
+    int64_t anon_then;     /* by the same read */
+    int64_t swap_then;     /* its counters at that time */
     int64_t rss_then;
     double ns_per_byte; /* cost of a read; 0 until the first */
     int64_t shared_ns;  /* when its sharing with children last changed: one was forked or ended */
@@ -153,6 +149,12 @@ bool tide_member_is_called(const struct tide_member *member, int64_t pid);
 static inline int64_t tide_clamp_zero(int64_t bytes)
 {
     return bytes > 0 ? bytes : 0;
+}
+
+/* What is left when some are taken off; TIDE_UNKNOWN stays. */
+static inline int64_t tide_bytes_less(int64_t bytes, int64_t taken)
+{
+    return bytes < 0 ? bytes : tide_clamp_zero(bytes - taken);
 }
 
 /* RSS of a member, or TIDE_UNKNOWN. */

@@ -86,8 +86,8 @@ static int64_t mapped_bytes(const struct tide_tree *tree)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < tree->member_count; i++)
-        if (!tree->members[i]->ended && tree->members[i]->now.shmem_bytes > 0)
-            bytes += tree->members[i]->now.shmem_bytes;
+        if (!tree->members[i]->ended && tree->members[i]->now.counters.shmem_bytes > 0)
+            bytes += tree->members[i]->now.counters.shmem_bytes;
     return bytes;
 }
 

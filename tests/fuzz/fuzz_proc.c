@@ -27,14 +27,14 @@ static void check_status(const char *text)
     if (tide_proc_parse_status(text, &status) != 0)
         return;
     check_size(status.peak_bytes);
-    check_size(status.anon_bytes);
-    check_size(status.file_bytes);
-    check_size(status.shmem_bytes);
-    check_size(status.swap_bytes);
-    check_size(status.huge_bytes);
+    check_size(status.counters.anon_bytes);
+    check_size(status.counters.file_bytes);
+    check_size(status.counters.shmem_bytes);
+    check_size(status.counters.swap_bytes);
+    check_size(status.counters.huge_bytes);
     TIDE_CHECK(strnlen(status.name, sizeof status.name), <, sizeof status.name);
     TIDE_CHECK(status.namespace_count, <=, TIDE_PROC_NAMESPACES);
-    TIDE_CHECK(status.threads, >=, TIDE_UNKNOWN);
+    TIDE_CHECK(status.counters.threads, >=, TIDE_UNKNOWN);
     TIDE_CHECK(status.parent_pid, >=, TIDE_UNKNOWN);
 }
 
@@ -50,14 +50,14 @@ static void check_stat(const char *text, size_t len)
 
 static void check_rollup(const char *text)
 {
-    struct tide_proc_rollup rollup;
+    struct tide_proc_rollup rollup = {.anon_bytes = 0};
     if (tide_proc_parse_rollup(text, &rollup) != 0)
         return;
-    TIDE_CHECK(rollup.pss_bytes, >=, 0);
-    check_size(rollup.pss_bytes);
-    check_size(rollup.uss_bytes);
-    check_size(rollup.swap_pss_bytes);
-    check_size(rollup.pss_shmem_bytes);
+    TIDE_CHECK(rollup.row.pss_bytes, >=, 0);
+    check_size(rollup.row.pss_bytes);
+    check_size(rollup.row.uss_bytes);
+    check_size(rollup.row.swap_pss_bytes);
+    check_size(rollup.row.pss_shmem_bytes);
     check_size(rollup.anon_bytes);
 }
 

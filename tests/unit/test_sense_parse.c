@@ -112,14 +112,14 @@ static void the_counters_of_a_status_are_bytes(void **state)
     assert_int_equal(status.state, 'R');
     assert_int_equal(status.parent_pid, 12);
     assert_int_equal(status.peak_bytes, 4000 * 1024);
-    assert_int_equal(status.anon_bytes, 2000 * 1024);
-    assert_int_equal(status.file_bytes, 900 * 1024);
-    assert_int_equal(status.shmem_bytes, 100 * 1024);
-    assert_int_equal(status.swap_bytes, 8 * 1024);
-    assert_int_equal(status.huge_bytes, 2048 * 1024);
-    assert_int_equal(status.asked_bytes, 7000 * 1024);
-    assert_int_equal(status.mapped_bytes, 9000 * 1024);
-    assert_int_equal(status.threads, 9);
+    assert_int_equal(status.counters.anon_bytes, 2000 * 1024);
+    assert_int_equal(status.counters.file_bytes, 900 * 1024);
+    assert_int_equal(status.counters.shmem_bytes, 100 * 1024);
+    assert_int_equal(status.counters.swap_bytes, 8 * 1024);
+    assert_int_equal(status.counters.huge_bytes, 2048 * 1024);
+    assert_int_equal(status.counters.asked_bytes, 7000 * 1024);
+    assert_int_equal(status.counters.mapped_bytes, 9000 * 1024);
+    assert_int_equal(status.counters.threads, 9);
     assert_int_equal(status.namespace_count, 2);
     assert_int_equal(status.namespace_pids[1], 7);
 }
@@ -130,8 +130,8 @@ static void a_zombie_or_kernel_thread_has_unknown_bytes(void **state)
     struct tide_proc_status status;
     assert_int_equal(parse_status("Name:\tkthreadd\nState:\tZ (zombie)\nPPid:\t0\nThreads:\t1\n", &status),
                      0);
-    assert_int_equal(status.anon_bytes, TIDE_UNKNOWN);
-    assert_int_equal(status.file_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.anon_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.file_bytes, TIDE_UNKNOWN);
     assert_int_equal(status.peak_bytes, TIDE_UNKNOWN);
     assert_int_equal(status.state, 'Z');
 }
@@ -144,10 +144,10 @@ static void numbers_too_large_to_be_true_are_unknown(void **state)
                                   "RssFile:\t9223372036854775807 kB\nVmSwap:\t-5 kB\nRssShmem:\t4 kB\n",
                                   &status),
                      0);
-    assert_int_equal(status.anon_bytes, TIDE_UNKNOWN);
-    assert_int_equal(status.file_bytes, TIDE_UNKNOWN);
-    assert_int_equal(status.swap_bytes, TIDE_UNKNOWN);
-    assert_int_equal(status.shmem_bytes, 4096);
+    assert_int_equal(status.counters.anon_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.file_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.swap_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.shmem_bytes, 4096);
 }
 
 static void the_escapes_of_a_name_are_undone_and_it_cannot_fake_a_line(void **state)
@@ -156,7 +156,7 @@ static void the_escapes_of_a_name_are_undone_and_it_cannot_fake_a_line(void **st
     struct tide_proc_status status;
     assert_int_equal(parse_status("Name:\ta\\nRssAnon:\t9 kB\\\\\nState:\tS\nRssAnon:\t1 kB\n", &status), 0);
     assert_string_equal(status.name, "a\nRssAnon:\t9 kB\\");
-    assert_int_equal(status.anon_bytes, 1024);
+    assert_int_equal(status.counters.anon_bytes, 1024);
 }
 
 static void an_old_kernel_that_does_not_split_rss_gives_it_as_anonymous(void **state)
@@ -164,8 +164,8 @@ static void an_old_kernel_that_does_not_split_rss_gives_it_as_anonymous(void **s
     (void)state;
     struct tide_proc_status status;
     assert_int_equal(parse_status("Name:\tx\nVmRSS:\t100 kB\n", &status), 0);
-    assert_int_equal(status.anon_bytes, 100 * 1024);
-    assert_int_equal(status.file_bytes, TIDE_UNKNOWN);
+    assert_int_equal(status.counters.anon_bytes, 100 * 1024);
+    assert_int_equal(status.counters.file_bytes, TIDE_UNKNOWN);
 }
 
 static void text_that_is_no_status_is_refused(void **state)
@@ -185,12 +185,12 @@ static void uss_is_the_sum_of_what_is_private(void **state)
         "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss: 60 kB\n"
         "Pss_Dirty: 7 kB\nPss_Shmem: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 20 kB\n"
         "Private_Hugetlb: 2048 kB\nAnonymous: 50 kB\nSwap: 4 kB\nSwapPss: 3 kB\n";
-    struct tide_proc_rollup rollup;
+    struct tide_proc_rollup rollup = {.anon_bytes = 0};
     assert_int_equal(tide_proc_parse_rollup(text, &rollup), 0);
-    assert_int_equal(rollup.pss_bytes, 60 * 1024);
-    assert_int_equal(rollup.pss_shmem_bytes, 40 * 1024);
-    assert_int_equal(rollup.uss_bytes, 2078 * 1024);
-    assert_int_equal(rollup.swap_pss_bytes, 3 * 1024);
+    assert_int_equal(rollup.row.pss_bytes, 60 * 1024);
+    assert_int_equal(rollup.row.pss_shmem_bytes, 40 * 1024);
+    assert_int_equal(rollup.row.uss_bytes, 2078 * 1024);
+    assert_int_equal(rollup.row.swap_pss_bytes, 3 * 1024);
     assert_int_equal(rollup.anon_bytes, 50 * 1024);
     assert_int_equal(tide_proc_parse_rollup("", &rollup), -1);
 }

@@ -116,7 +116,7 @@ static void a_budget_of_nothing_reads_nothing(void **state)
     begin(0);
     for (int i = 0; i < 5; i++)
         look();
-    assert_int_equal(tide_tree_find(&tree, 100)->smaps.pss_bytes, TIDE_UNKNOWN);
+    assert_int_equal(tide_tree_find(&tree, 100)->smaps.row.pss_bytes, TIDE_UNKNOWN);
 }
 
 #define ARENA  "7f0000000000-7f0040000000 rw-p 00000000 00:00 0 \n"
@@ -139,7 +139,7 @@ static int64_t unreserved(void)
     do
         look();
     while (!fresh());
-    return tide_tree_find(&tree, 100)->smaps.unreserved_bytes;
+    return tide_tree_find(&tree, 100)->smaps.row.unreserved_bytes;
 }
 
 static void what_has_no_reservation_is_read_of_who_has_much_that_is_not_touched(void **state)
@@ -194,8 +194,8 @@ static void a_read_that_would_take_too_long_is_never_begun(void **state)
     for (int i = 0; i < 60; i++)
         look();
     assert_true(tide_smaps_predict_ns(tide_tree_find(&tree, 100)) > TIDE_SMAPS_LONGEST_NS);
-    assert_int_equal(tide_tree_find(&tree, 100)->smaps.pss_bytes, TIDE_UNKNOWN);
-    assert_int_equal(tide_tree_find(&tree, 200)->smaps.pss_bytes, 20 * MIB * 1024);
+    assert_int_equal(tide_tree_find(&tree, 100)->smaps.row.pss_bytes, TIDE_UNKNOWN);
+    assert_int_equal(tide_tree_find(&tree, 200)->smaps.row.pss_bytes, 20 * MIB * 1024);
 }
 
 static void a_dear_read_waits_until_enough_is_saved(void **state)
@@ -277,7 +277,7 @@ static void what_a_small_process_costs_does_not_make_it_dear_once_it_is_large(vo
         look();
     while (!fresh() && seconds++ < 60);
     assert_in_range(seconds, 5, 15); /* 20 ms out of a fifth of 1 % */
-    assert_int_equal(member->smaps.pss_bytes, 1500L * MIB * 1024);
+    assert_int_equal(member->smaps.row.pss_bytes, 1500L * MIB * 1024);
 }
 
 /* A child that takes some memory, says so, and waits for its end. */
@@ -328,7 +328,7 @@ static int look_as_nobody(pid_t pid)
     }
     const struct tide_member *target = tide_tree_find(&tree, pid);
     bool known;
-    return target && target->smaps.refused && target->smaps.pss_bytes == TIDE_UNKNOWN &&
+    return target && target->smaps.refused && target->smaps.row.pss_bytes == TIDE_UNKNOWN &&
                    !target->unreadable &&
                    tide_smaps_counted(&tree, target, &known) >= tide_member_rss(target) && !known
                ? 0
@@ -410,7 +410,7 @@ static void when_a_sharing_child_ends_its_parent_is_read_again(void **state)
     for (int i = 0; i < 4; i++)
         look();
     struct tide_member *parent = tide_tree_find(&tree, 100);
-    assert_int_equal(parent->smaps.pss_bytes, 46 * MIB * 1024);
+    assert_int_equal(parent->smaps.row.pss_bytes, 46 * MIB * 1024);
     budget.purse_ns[TIDE_SMAPS_IDLE] = -1000 * second_ns; /* no idle reads */
     fake_kill(200);
     fake_put(&(struct fake_process){.pid = 100,
@@ -422,7 +422,7 @@ static void when_a_sharing_child_ends_its_parent_is_read_again(void **state)
                                     .uss = 90 * MIB});
     for (int i = 0; i < 3; i++)
         look();
-    assert_int_equal(parent->smaps.pss_bytes, 90 * MIB * 1024);
+    assert_int_equal(parent->smaps.row.pss_bytes, 90 * MIB * 1024);
 }
 
 static void reads_of_the_real_thing_stay_within_the_budget(void **state)
@@ -441,7 +441,7 @@ static void reads_of_the_real_thing_stay_within_the_budget(void **state)
         now_ns -= second_ns * 9 / 10;
         for (size_t j = 0; j < tree.member_count; j++)
             if (tree.members[j]->smaps.fresh) {
-                int64_t cost_ns = tree.members[j]->smaps.cost_ns;
+                int64_t cost_ns = tree.members[j]->smaps.row.cost_ns;
                 spent_ns += cost_ns;
                 longest_ns = cost_ns > longest_ns ? cost_ns : longest_ns;
             }
@@ -450,7 +450,7 @@ static void reads_of_the_real_thing_stay_within_the_budget(void **state)
         reap(pids[i]);
     assert_int_equal(tree.member_count, CHILDREN);
     for (size_t i = 0; i < tree.member_count; i++)
-        assert_true(tree.members[i]->smaps.uss_bytes >= 32 << 20);
+        assert_true(tree.members[i]->smaps.row.uss_bytes >= 32 << 20);
     /* On a busy machine a read can take longer than predicted, and that is not all paid back. */
     assert_true(longest_ns > 20 * TIDE_NS_PER_MS || spent_ns <= (now_ns - began_ns) / 100 + longest_ns);
 }
@@ -465,11 +465,11 @@ static void small_ones_do_not_wait_for_a_dear_one(void **state)
     look();
     look();
     for (int i = 0; i < 8; i++)
-        assert_int_equal(tide_tree_find(&tree, 200 + i)->smaps.pss_bytes, 5 * MIB * 1024);
-    assert_int_equal(tide_tree_find(&tree, 100)->smaps.pss_bytes, TIDE_UNKNOWN);
+        assert_int_equal(tide_tree_find(&tree, 200 + i)->smaps.row.pss_bytes, 5 * MIB * 1024);
+    assert_int_equal(tide_tree_find(&tree, 100)->smaps.row.pss_bytes, TIDE_UNKNOWN);
     for (int i = 0; i < 10; i++)
         look();
-    assert_int_equal(tide_tree_find(&tree, 100)->smaps.pss_bytes, 1 * MIB * 1024);
+    assert_int_equal(tide_tree_find(&tree, 100)->smaps.row.pss_bytes, 1 * MIB * 1024);
 }
 
 int main(void)

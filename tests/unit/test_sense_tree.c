@@ -87,7 +87,7 @@ static void descendants_are_members_and_outsiders_are_not(void **state)
     assert_non_null(member(50));
     assert_null(member(300));
     assert_true(tide_tree_saw(&tree, 300));
-    assert_int_equal(member(50)->now.anon_bytes, 1000 * 1024);
+    assert_int_equal(member(50)->now.counters.anon_bytes, 1000 * 1024);
 }
 
 static void a_chain_of_children_is_found_whatever_the_order_of_its_pids(void **state)
@@ -285,7 +285,7 @@ static void nothing_is_listed_while_no_pid_was_given_out(void **state)
     put(200, 100, 20);
     look();
     assert_null(member(200));
-    assert_int_equal(member(150)->now.anon_bytes, 1000 << 10);
+    assert_int_equal(member(150)->now.counters.anon_bytes, 1000 << 10);
     newest(200);
     look();
     assert_non_null(member(200));
@@ -395,7 +395,7 @@ static void a_process_whose_first_thread_ended_is_alive_and_has_memory(void **st
     begin(false, 100);
     look();
     assert_false(member(100)->ended);
-    assert_int_equal(member(100)->now.anon_bytes, 77 * 1024);
+    assert_int_equal(member(100)->now.counters.anon_bytes, 77 * 1024);
     assert_string_equal(member(100)->now.name, "worker");
 }
 
@@ -549,7 +549,7 @@ static void more_members_than_descriptors_are_read_all_the_same(void **state)
         look();
     assert_int_equal(tree.descriptors->kept, 8);
     for (size_t i = 0; i < tree.member_count; i++)
-        assert_int_equal(tree.members[i]->now.anon_bytes, 1000 * 1024);
+        assert_int_equal(tree.members[i]->now.counters.anon_bytes, 1000 * 1024);
     for (int i = 0; i < 50; i++)
         fake_kill(200 + i);
     look();
