@@ -38,9 +38,8 @@ enum {
     BUSY_MS = 250,        /* another program may briefly hold the write lock; readers never do */
     RECENT = 8192,        /* processes whose last row is remembered, a power of two */
     ROOM_BYTES = 1 << 20, /* that must be free before writing to a full disk is tried again */
-    STACK_ROWS = 64,      /* put at once */
     STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
-    PENDING_BYTES = 16 << 20,
+    PENDING_BYTES = 32 << 20,
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
@@ -48,21 +47,18 @@ static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
 /* Each table has one statement that inserts a row. The others: */
 enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, STATEMENTS };
 
-/* Rows that wait, as they were put at once. */
-struct batch {
-    struct batch *next;
+/* A row that waits. */
+struct waiting {
+    struct waiting *next;
     enum tide_schema table;
-    size_t count;
-    char rows[]; /* aligned for any of them */
+    int64_t row[]; /* aligned for any of them */
 };
-
-_Static_assert(offsetof(struct batch, rows) % sizeof(int64_t) == 0, "rows begin with numbers of 8 bytes");
 
 /* At most PENDING_BYTES of rows, in the order in which they first appeared. A process, whose row changes at
  * every tick, has at most one row here, the newest. */
 struct pending {
     struct tide_arena arena;
-    struct batch *first, **end;
+    struct waiting *first, **end;
     struct tide_map processes; /* id -> its row */
     bool lost;                 /* a row found no room since the last clear */
 };
@@ -135,27 +131,15 @@ static int execute(struct tide_writer *writer, int which)
     return sqlite3_reset(statement) == SQLITE_OK ? 0 : -1;
 }
 
-/* Runs a bound statement within the transaction, beginning one if necessary. */
-static int run(struct tide_writer *writer, int which, struct tide_err *err)
+/* Writes a row within the transaction, beginning one if necessary. */
+static int write_row(struct tide_writer *writer, enum tide_schema which, const void *row,
+                     struct tide_err *err)
 {
     if (!writer->open && execute(writer, BEGIN) != 0)
         return fail(writer, err);
     writer->open = true;
-    return execute(writer, which) == 0 ? 0 : fail(writer, err);
-}
-
-/* Only stacks come as several rows at once. */
-static int write_rows(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
-                      struct tide_err *err)
-{
-    const struct tide_schema_table *table = &tide_schema_tables[which];
-
-    for (size_t i = 0; i < count; i++) {
-        tide_schema_bind(table, (const char *)rows + i * table->row_bytes, writer->statements[which]);
-        if (run(writer, (int)which, err) != 0)
-            return -1;
-    }
-    return 0;
+    tide_schema_bind(&tide_schema_tables[which], row, writer->statements[which]);
+    return execute(writer, (int)which) == 0 ? 0 : fail(writer, err);
 }
 
 /* --- rows that wait ------------------------------------------------------------------------------------ */
@@ -184,7 +168,7 @@ static const char *keep(struct pending *pending, const char *old, const char *te
     return copy ? copy : "";
 }
 
-/* Makes `copy`, which holds an older row or zeros, a copy of row. */
+/* Makes `copy`, which holds an older row or zeros, a copy of row, with its texts. */
 static void copy_row(struct pending *pending, const struct tide_schema_table *table, const char *row,
                      char *copy)
 {
@@ -200,58 +184,50 @@ static void copy_row(struct pending *pending, const struct tide_schema_table *ta
     }
 }
 
-/* Appends a batch of zeros to the list. NULL: out of memory. */
-static struct batch *append(struct pending *pending, enum tide_schema table, size_t count)
+/* Appends a row of zeros to the list. NULL: out of memory. */
+static struct waiting *append(struct pending *pending, enum tide_schema table)
 {
-    struct batch *batch =
-        tide_arena_take(&pending->arena, 1, sizeof *batch + count * tide_schema_tables[table].row_bytes);
+    struct waiting *waiting =
+        tide_arena_take(&pending->arena, 1, sizeof *waiting + tide_schema_tables[table].row_bytes);
 
-    if (!batch) {
+    if (!waiting) {
         pending->lost = true;
         return NULL;
     }
-    batch->table = table;
-    batch->count = count;
-    *pending->end = batch;
-    pending->end = &batch->next;
-    return batch;
+    waiting->table = table;
+    *pending->end = waiting;
+    pending->end = &waiting->next;
+    return waiting;
 }
 
-/* Returns the batch of a process, appending one if it has none. NULL: out of memory. */
-static struct batch *find_process(struct pending *pending, int64_t id)
+/* Returns the row of a process, appending one if it has none. NULL: out of memory. */
+static struct waiting *find_process(struct pending *pending, int64_t id)
 {
     uint64_t found;
 
     if (tide_map_get(&pending->processes, (uint64_t)id, &found))
-        return (struct batch *)(uintptr_t)found;
-    struct batch *batch = append(pending, TIDE_SCHEMA_PROCESS, 1);
+        return (struct waiting *)(uintptr_t)found;
+    struct waiting *waiting = append(pending, TIDE_SCHEMA_PROCESS);
     /* If the map has no room, the next update appends a second row, which is written after this one. */
-    if (batch)
-        (void)tide_map_put(&pending->processes, (uint64_t)id, (uint64_t)(uintptr_t)batch);
-    return batch;
+    if (waiting)
+        (void)tide_map_put(&pending->processes, (uint64_t)id, (uint64_t)(uintptr_t)waiting);
+    return waiting;
 }
 
-/* Copies `count` rows of one table, with their texts. Processes are put one at a time. */
-static void keep_pending(struct pending *pending, enum tide_schema which, const void *rows, size_t count)
+static int put(struct tide_writer *writer, enum tide_schema which, const void *row, struct tide_err *err)
 {
+    struct pending *pending = &writer->pending;
     const struct tide_schema_table *table = &tide_schema_tables[which];
-    struct batch *batch = which == TIDE_SCHEMA_PROCESS
-                              ? find_process(pending, ((const struct tide_process *)rows)->id)
-                              : append(pending, which, count);
+    struct waiting *waiting = which == TIDE_SCHEMA_PROCESS
+                                  ? find_process(pending, ((const struct tide_process *)row)->id)
+                              : table->waits ? append(pending, which)
+                                             : NULL;
 
-    for (size_t i = 0; batch && i < count; i++)
-        copy_row(pending, table, (const char *)rows + i * table->row_bytes,
-                 batch->rows + i * table->row_bytes);
-}
-
-static int put(struct tide_writer *writer, enum tide_schema which, const void *rows, size_t count,
-               struct tide_err *err)
-{
+    if (waiting)
+        copy_row(pending, table, row, (char *)waiting->row);
     if (which == TIDE_SCHEMA_TICK)
-        writer->tick_t_ns = ((const struct tide_tick *)rows)->t_ns;
-    if (tide_schema_tables[which].waits)
-        keep_pending(&writer->pending, which, rows, count);
-    return writer->failed ? 0 : write_rows(writer, which, rows, count, err);
+        writer->tick_t_ns = ((const struct tide_tick *)row)->t_ns;
+    return writer->failed ? 0 : write_row(writer, which, row, err);
 }
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
@@ -412,7 +388,7 @@ bool tide_writer_failed(const struct tide_writer *writer)
 #define PUT(name, table, row_type)                                                                           \
     int tide_writer_##name(struct tide_writer *writer, const struct row_type *row, struct tide_err *err)     \
     {                                                                                                        \
-        return put(writer, TIDE_SCHEMA_##table, row, 1, err);                                                \
+        return put(writer, TIDE_SCHEMA_##table, row, err);                                                   \
     }
 
 #define PUT_NEW(name, table)                                                                                 \
@@ -421,7 +397,7 @@ bool tide_writer_failed(const struct tide_writer *writer)
     {                                                                                                        \
         struct tide_##name row = *given;                                                                     \
         row.id = *ret_id = ++writer->last[TIDE_SCHEMA_##table];                                              \
-        return put(writer, TIDE_SCHEMA_##table, &row, 1, err);                                               \
+        return put(writer, TIDE_SCHEMA_##table, &row, err);                                                  \
     }
 
 PUT(smaps, SMAPS, tide_smaps)
@@ -441,14 +417,14 @@ int tide_writer_meta_text(struct tide_writer *writer, const char *key, const cha
 {
     struct tide_meta meta = {key, {.text = text}};
 
-    return put(writer, TIDE_SCHEMA_META, &meta, 1, err);
+    return put(writer, TIDE_SCHEMA_META, &meta, err);
 }
 
 int tide_writer_meta_integer(struct tide_writer *writer, const char *key, int64_t value, struct tide_err *err)
 {
     struct tide_meta meta = {key, {.number = value}};
 
-    return put(writer, TIDE_SCHEMA_META, &meta, 1, err);
+    return put(writer, TIDE_SCHEMA_META, &meta, err);
 }
 
 int tide_writer_process_update(struct tide_writer *writer, const struct tide_process *process,
@@ -456,7 +432,7 @@ int tide_writer_process_update(struct tide_writer *writer, const struct tide_pro
 {
     TIDE_CHECK(process->id, >=, 1);
     TIDE_CHECK(process->id, <=, writer->last[TIDE_SCHEMA_PROCESS]);
-    return put(writer, TIDE_SCHEMA_PROCESS, process, 1, err);
+    return put(writer, TIDE_SCHEMA_PROCESS, process, err);
 }
 
 static bool same_counters(const struct tide_sample *a, const struct tide_sample *b)
@@ -472,7 +448,7 @@ int tide_writer_sample(struct tide_writer *writer, const struct tide_sample *sam
 
     if (writer->failed || same_counters(last, sample))
         return 0;
-    if (put(writer, TIDE_SCHEMA_SAMPLE, sample, 1, err) != 0)
+    if (put(writer, TIDE_SCHEMA_SAMPLE, sample, err) != 0)
         return -1;
     *last = *sample;
     return 0;
@@ -485,7 +461,7 @@ int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, s
         *last = *mark;
         last->name = "";
     }
-    return put(writer, TIDE_SCHEMA_MARK, mark, 1, err);
+    return put(writer, TIDE_SCHEMA_MARK, mark, err);
 }
 
 /* Continues after a failure, so that the remaining rows join those that wait. */
@@ -496,12 +472,9 @@ int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t 
 
     TIDE_CHECK(depth, >=, 1);
     *ret_id = ++writer->last[TIDE_SCHEMA_STACK];
-    for (size_t at = 0; at < depth; at += STACK_ROWS) {
-        struct tide_stack_row rows[STACK_ROWS];
-        size_t some = depth - at < STACK_ROWS ? depth - at : STACK_ROWS;
-        for (size_t i = 0; i < some; i++)
-            rows[i] = (struct tide_stack_row){*ret_id, (int64_t)(at + i), frames[at + i]};
-        result |= put(writer, TIDE_SCHEMA_STACK, rows, some, err);
+    for (size_t i = 0; i < depth; i++) {
+        struct tide_stack_row row = {*ret_id, (int64_t)i, frames[i]};
+        result |= put(writer, TIDE_SCHEMA_STACK, &row, err);
     }
     return result;
 }
@@ -510,8 +483,8 @@ int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t 
 
 static int put_pending(struct tide_writer *writer)
 {
-    for (const struct batch *batch = writer->pending.first; batch; batch = batch->next)
-        if (write_rows(writer, batch->table, batch->rows, batch->count, NULL) != 0)
+    for (const struct waiting *waiting = writer->pending.first; waiting; waiting = waiting->next)
+        if (write_row(writer, waiting->table, waiting->row, NULL) != 0)
             return -1;
     return 0;
 }
@@ -524,7 +497,7 @@ static int put_gap(struct tide_writer *writer)
     snprintf(text, sizeof text, "nothing could be written between %.1f s and %.1f s%s",
              (double)writer->committed_t_ns / TIDE_NS_PER_S, (double)writer->tick_t_ns / TIDE_NS_PER_S,
              writer->pending.lost ? "; some processes of that time are missing" : "");
-    return write_rows(writer, TIDE_SCHEMA_NOTE, &note, 1, NULL);
+    return write_row(writer, TIDE_SCHEMA_NOTE, &note, NULL);
 }
 
 static int commit(struct tide_writer *writer, struct tide_err *err)
@@ -559,7 +532,7 @@ static int put_steps(struct tide_writer *writer)
 {
     for (size_t i = 0; i < STEPPERS; i++)
         if (writer->steps[i].kind == TIDE_MARK_STEP &&
-            write_rows(writer, TIDE_SCHEMA_MARK, &writer->steps[i], 1, NULL) != 0)
+            write_row(writer, TIDE_SCHEMA_MARK, &writer->steps[i], NULL) != 0)
             return -1;
     return 0;
 }
