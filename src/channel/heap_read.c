@@ -7,11 +7,9 @@
 #include "channel/heap_read.h"
 
 #include "base/grow.h"
-#include "base/map.h"
 #include "base/units.h"
 #include "channel/birth.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,18 +23,6 @@ enum {
     ENTRIES_MOST = 65536, /* directory entries read in one search */
     MODULES_AT_ONCE = 64,
     HOOK_MOST = 64 << 20, /* most bytes that the hook can have in a process */
-};
-
-struct tide_heap_tables {
-    DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of its spare directory if it has
-                                        one */
-    struct tide_heap_table **tables;
-    size_t count, capacity;
-    struct tide_map by_name; /* keys of the file names of the tables that are followed */
-    size_t waiting;
-    struct tide_heap_table *passing; /* the table that is open until another one is read; NULL: none */
-    struct tide_descriptors *descriptors;
-    struct tide_heap_site *sites; /* TIDE_HEAP_SITES of them */
 };
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
@@ -97,21 +83,6 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
             closedir(tables->listings[i]);
     free(tables->sites);
     free(tables);
-}
-
-size_t tide_heap_tables_waiting(const struct tide_heap_tables *tables)
-{
-    return tables->waiting;
-}
-
-size_t tide_heap_tables_count(const struct tide_heap_tables *tables)
-{
-    return tables->count;
-}
-
-struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, size_t index)
-{
-    return tables->tables[index];
 }
 
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)

@@ -7,8 +7,7 @@
  * Nothing in a table is trusted. A table of another layout or size, or whose head contradicts its name, is
  * not followed. Counts are clamped between their previous value and the capacity, entries with references out
  * of range are ignored, strings are terminated, negative live values become 0. The file is never mapped here.
- * At most TIDE_HEAP_TABLES tables are followed at once; tide_heap_tables_waiting() tells how many others
- * wait.
+ * At most TIDE_HEAP_TABLES tables are followed at once; `waiting` tells how many others wait.
  *
  * A table has ended when no process has it mapped any more: its process exited, was killed, or called exec.
  * This is checked before the read, so the read that finds `ended` is complete.
@@ -18,9 +17,11 @@
 
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "channel/file.h"
 #include "channel/heap.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,7 +60,18 @@ struct tide_heap_table {
     void *owner; /* for the caller; starts as NULL */
 };
 
-struct tide_heap_tables;
+struct tide_heap_tables {
+    DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of its spare directory if it has
+                                        one */
+    struct tide_heap_table **tables; /* each is valid until it is dropped */
+    size_t count, capacity;
+    struct tide_map by_name; /* keys of the file names of the tables that are followed */
+    size_t waiting; /* files that the last search could not follow: there were too many, or they could not be
+                       opened */
+    struct tide_heap_table *passing; /* the table that is open until another one is read; NULL: none */
+    struct tide_descriptors *descriptors;
+    struct tide_heap_site *sites; /* TIDE_HEAP_SITES of them */
+};
 
 /* directory: of the channel. descriptors: the budget for tables kept open; borrowed until the tables are
  * freed. Caller frees with tide_heap_tables_free. */
@@ -69,13 +81,6 @@ void tide_heap_tables_free(struct tide_heap_tables *tables);
 
 /* Starts to follow tables that have appeared. */
 void tide_heap_tables_find(struct tide_heap_tables *tables);
-
-/* Files that the last search could not follow: there were too many, or they could not be opened. */
-size_t tide_heap_tables_waiting(const struct tide_heap_tables *tables);
-
-/* Index 0 .. count - 1; borrowed, valid until dropped. */
-size_t tide_heap_tables_count(const struct tide_heap_tables *tables);
-struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, size_t index);
 
 /* Forgets the table and removes its file. The last table takes its index. */
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);

@@ -75,8 +75,8 @@ void tide_heap_sense_free(struct tide_heap_sense *heap)
 {
     if (!heap)
         return;
-    for (size_t i = 0; heap->tables && i < tide_heap_tables_count(heap->tables); i++)
-        free_process(heap, tide_heap_tables_at(heap->tables, i)->owner);
+    for (size_t i = 0; heap->tables && i < heap->tables->count; i++)
+        free_process(heap, heap->tables->tables[i]->owner);
     tide_heap_tables_free(heap->tables);
     tide_heap_frames_free(heap->frames);
     tide_symbol_server_free(heap->server);
@@ -264,8 +264,8 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
 void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense)
 {
     tide_sense_hide(sense, TIDE_SENSE_SYMBOLS, tide_heap_sense_helper(heap));
-    for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
-        const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
+    for (size_t i = 0; i < heap->tables->count; i++) {
+        const struct tide_heap_table *table = heap->tables->tables[i];
         int64_t own_bytes, table_bytes;
         if (table->superseded || (table->ended && !table->replaced))
             continue;
@@ -371,7 +371,7 @@ static void fill_purse(struct tide_heap_sense *heap, int64_t now_ns)
 
 static void drop(struct tide_heap_sense *heap, size_t index)
 {
-    free_process(heap, tide_heap_tables_at(heap->tables, index)->owner);
+    free_process(heap, heap->tables->tables[index]->owner);
     tide_heap_tables_drop(heap->tables, index);
 }
 
@@ -381,8 +381,8 @@ static void look_at_dead(struct tide_heap_look *look)
 {
     struct tide_heap_sense *heap = look->heap;
 
-    for (size_t i = tide_heap_tables_count(heap->tables); i-- > 0 && heap->purse_ns >= 0;) {
-        struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
+    for (size_t i = heap->tables->count; i-- > 0 && heap->purse_ns >= 0;) {
+        struct tide_heap_table *table = heap->tables->tables[i];
         const struct tide_heap_process *known = table->owner;
         if ((known && known->elsewhere) || !tide_heap_table_is_dead(table))
             continue;
@@ -397,12 +397,12 @@ static void look_at_dead(struct tide_heap_look *look)
 static void look_at_tables(struct tide_heap_look *look, bool last)
 {
     struct tide_heap_sense *heap = look->heap;
-    size_t count = tide_heap_tables_count(heap->tables);
+    size_t count = heap->tables->count;
 
     for (size_t n = 0; n < count && (last || heap->purse_ns >= 0); n++) {
-        if (heap->turn >= tide_heap_tables_count(heap->tables))
+        if (heap->turn >= heap->tables->count)
             heap->turn = 0;
-        if (look_at(look, tide_heap_tables_at(heap->tables, heap->turn), last))
+        if (look_at(look, heap->tables->tables[heap->turn], last))
             drop(heap, heap->turn);
         else
             heap->turn++;
@@ -413,11 +413,11 @@ static void look_at_tables(struct tide_heap_look *look, bool last)
 static void tell_of_unread(struct tide_heap_look *look)
 {
     struct tide_heap_tables *tables = look->heap->tables;
-    size_t unread = tide_heap_tables_waiting(tables);
+    size_t unread = tables->waiting;
     char text[TIDE_HEAP_NOTICE_TEXT];
 
-    for (size_t i = 0; i < tide_heap_tables_count(tables); i++) {
-        const struct tide_heap_process *process = tide_heap_tables_at(tables, i)->owner;
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct tide_heap_process *process = tables->tables[i]->owner;
         unread += !process || process->unread;
     }
     if (unread == 0)

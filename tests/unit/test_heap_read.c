@@ -43,8 +43,8 @@ static int tear_down(void **state)
 static struct tide_heap_table *read_table(void)
 {
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 1);
-    struct tide_heap_table *table = tide_heap_tables_at(tables, 0);
+    assert_int_equal(tables->count, 1);
+    struct tide_heap_table *table = tables->tables[0];
     assert_int_equal(tide_heap_table_read(tables, table), 0);
     return table;
 }
@@ -169,25 +169,25 @@ static void what_is_no_table_is_not_followed(void **state)
     uint64_t magic = f.head->magic;
     f.head->magic = 0;
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 0);
+    assert_int_equal(tables->count, 0);
     f.head->magic = magic;
     f.head->pid++;
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 0);
+    assert_int_equal(tables->count, 0);
     f.head->pid--;
     f.head->image++;
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 0);
+    assert_int_equal(tables->count, 0);
     f.head->image--;
     char link[200];
     snprintf(link, sizeof link, "%s/heap-5-5", f.directory);
     assert_int_equal(symlink(f.path, link), 0);
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 1);
+    assert_int_equal(tables->count, 1);
     unlink(link);
     assert_int_equal(mkfifo(link, 0600), 0);
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), 1);
+    assert_int_equal(tables->count, 1);
     unlink(link);
 }
 
@@ -241,7 +241,7 @@ static void a_process_that_was_killed_ended_and_did_not_exec(void **state)
     assert_false(table->replaced);
     waitpid(child, NULL, 0);
     tide_heap_tables_drop(tables, 0);
-    assert_int_equal(tide_heap_tables_count(tables), 0);
+    assert_int_equal(tables->count, 0);
 }
 
 static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **state)
@@ -258,19 +258,19 @@ static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **s
         heap_fixture_site(&others[i], TIDE_SITE_MALLOC, &word, 1, 101 + i);
     }
     tide_heap_tables_find(tables);
-    assert_int_equal(tide_heap_tables_count(tables), OTHERS + 1);
-    assert_int_equal(tide_heap_tables_waiting(tables), 0);
+    assert_int_equal(tables->count, OTHERS + 1);
+    assert_int_equal(tables->waiting, 0);
     assert_int_equal(descriptors.kept, 2);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < OTHERS + 1; i++) {
-            struct tide_heap_table *table = tide_heap_tables_at(tables, i);
+            struct tide_heap_table *table = tables->tables[i];
             uint64_t found[TIDE_HEAP_DEPTH];
             assert_int_equal(tide_heap_table_read(tables, table), 0);
             assert_int_equal(table->sites[0].live_bytes, 100 + table->image);
             assert_int_equal(tide_heap_table_stack(table, &table->sites[0], found), 1);
         }
     }
-    while (tide_heap_tables_count(tables) > 0)
+    while (tables->count > 0)
         tide_heap_tables_drop(tables, 0);
     assert_int_equal(descriptors.kept, 0);
     for (int i = 0; i < OTHERS; i++)
@@ -291,8 +291,8 @@ static void without_memory_a_table_is_read_later(void **state)
         int bad = tide_heap_tables_new(f.directory, &descriptors, &some, &err);
         if (!bad) {
             tide_heap_tables_find(some);
-            if (tide_heap_tables_count(some) == 1)
-                tide_heap_table_read(some, tide_heap_tables_at(some, 0));
+            if (some->count == 1)
+                tide_heap_table_read(some, some->tables[0]);
         }
         failed = failing_disarm();
         if (!bad)
