@@ -31,7 +31,6 @@ enum {
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
     STATUS_TEXT = 32 * 1024,
-    SYMBOLS_MS = 20000, /* how long to wait at the end for symbols that are not resolved yet */
     SETTINGS = 2 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
 
@@ -113,8 +112,7 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
     struct tide_err err;
     if (!t->heap)
         return;
-    if (last ? tide_heap_sense_finish(t->heap, t->sense, t->writer, t->view.tick, now, SYMBOLS_MS, &err)
-             : tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick, now, &err))
+    if (tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick, now, last, &err))
         tide_tracker_trouble(t, &err);
     for (const char *notice; (notice = tide_heap_sense_notice(t->heap));)
         tide_tracker_say(t, "%s", notice);

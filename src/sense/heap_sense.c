@@ -11,6 +11,7 @@
 #include "sense/heap_sites.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ enum {
     ROWS_BURST = 200000,     /* site samples that may be written at first, */
     ROWS_PER_SECOND = 50,    /* and how fast that allowance refills */
     BUDGET_PPM = 10000,      /* CPU time for reading tables, as a share of wall time */
-    LOOKUP_MS = 10,          /* that a look waits for missing symbols */
+    LOOKUP_MS = 10,          /* that a look waits for missing symbols, */
+    LAST_LOOKUP_MS = 20000,  /* and the last one */
     STATE_TEXT = 400,        /* longer than the longest state with all its remarks */
     ADOPTED_MOST = 64,       /* processes that no look saw and that are recorded all the same, */
     ADOPTED_LEAST = 1 << 20, /* if they held this many bytes in the end */
@@ -180,27 +182,21 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
                       head->lost_frees, head->lost_frees == 1 ? "" : "s");
 }
 
-static void put_note(struct tide_heap_look *look, const char *text)
-{
-    struct tide_note note = {.t_ns = look->now_ns - look->heap->base_ns, .text = text};
-    look->failed |= tide_writer_note(look->writer, &note, look->err) != 0;
-}
-
-/* Tells the user and the recording. */
-static void tell(struct tide_heap_look *look, const char text[static TIDE_HEAP_NOTICE_TEXT])
+/* told: the user is told, too. */
+__attribute__((format(printf, 3, 4))) static void put_note(struct tide_heap_look *look, bool told,
+                                                           const char *format, ...)
 {
     struct tide_heap_sense *heap = look->heap;
-    put_note(look, text);
-    if (heap->notice_count < TIDE_HEAP_NOTICES)
-        memcpy(heap->notices[heap->notice_count++], text, TIDE_HEAP_NOTICE_TEXT);
-}
-
-static void add_notice(struct tide_heap_look *look, const struct tide_heap_table *table, const char *state)
-{
     char text[TIDE_HEAP_NOTICE_TEXT];
+    struct tide_note note = {.t_ns = look->now_ns - heap->base_ns, .text = text};
+    va_list arguments;
 
-    snprintf(text, sizeof text, "allocations of process %" PRId64 ": %s", table->pid, state);
-    tell(look, text);
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    look->failed |= tide_writer_note(look->writer, &note, look->err) != 0;
+    if (told && heap->notice_count < TIDE_HEAP_NOTICES)
+        memcpy(heap->notices[heap->notice_count++], text, sizeof text);
 }
 
 /* Total time of all unwinding, extrapolated from the part that was timed. */
@@ -252,7 +248,7 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
     describe(head, state, sizeof state);
     put_status(look, head, process->id, state);
     if (changed && strcmp(state, TIDE_HEAP_STATE_ON) != 0 && head->state != TIDE_HEAP_STARTING)
-        add_notice(look, table, state);
+        put_note(look, true, "allocations of process %" PRId64 ": %s", table->pid, state);
     process->status_ns = look->now_ns;
     process->state = head->state;
     process->python = head->python;
@@ -414,67 +410,55 @@ static void tell_of_unread(struct tide_heap_look *look)
 {
     struct tide_heap_tables *tables = look->heap->tables;
     size_t unread = tables->waiting;
-    char text[TIDE_HEAP_NOTICE_TEXT];
 
     for (size_t i = 0; i < tables->count; i++) {
         const struct tide_heap_process *process = tables->tables[i]->owner;
         unread += !process || process->unread;
     }
-    if (unread == 0)
-        return;
-    snprintf(text, sizeof text, "the allocations of %zu process%s were not read: too many processes at once",
-             unread, unread == 1 ? "" : "es");
-    tell(look, text);
+    if (unread > 0)
+        put_note(look, true, "the allocations of %zu process%s were not read: too many processes at once",
+                 unread, unread == 1 ? "" : "es");
 }
 
-static struct tide_heap_look begin_look(struct tide_heap_sense *heap, const struct tide_sense *sense,
-                                        struct tide_writer *writer, int64_t tick, int64_t now_ns,
-                                        struct tide_err *err)
+/* Reads every table to its end, once the symbols that its stacks still need are there or given up. */
+static void end_tables(struct tide_heap_look *look)
 {
-    struct tide_heap_look look = {
-        .heap = heap, .sense = sense, .writer = writer, .err = err, .tick = tick, .now_ns = now_ns};
+    size_t unseen;
 
-    look.rewrite = heap->rewrite && !tide_writer_failed(writer);
-    heap->rewrite = tide_writer_failed(writer);
-    return look;
+    tide_heap_frames_give_up(look);
+    look_at_tables(look, true);
+    tide_heap_frames_give_up(look);
+    look_at_tables(look, true);
+    tell_of_unread(look);
+    if ((unseen = look->heap->unseen) > 0)
+        put_note(look, false, "%zu process%s ended before %s seen: %s allocations are not recorded", unseen,
+                 unseen == 1 ? "" : "es", unseen == 1 ? "it was" : "they were",
+                 unseen == 1 ? "its" : "their");
 }
 
 int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *sense,
-                         struct tide_writer *writer, int64_t tick, int64_t now_ns, struct tide_err *err)
+                         struct tide_writer *writer, int64_t tick, int64_t now_ns, bool last,
+                         struct tide_err *err)
 {
-    struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
+    struct tide_heap_look look = {.heap = heap,
+                                  .sense = sense,
+                                  .writer = writer,
+                                  .err = err,
+                                  .tick = tick,
+                                  .now_ns = now_ns,
+                                  .rewrite = heap->rewrite && !tide_writer_failed(writer),
+                                  .final = last};
 
+    heap->rewrite = tide_writer_failed(writer);
     fill_purse(heap, now_ns);
+    if (last)
+        heap->purse_ns = INT64_MAX / 2; /* there is no next look to delay */
     tide_heap_frames_settle(&look, 0);
     tide_heap_tables_find(heap->tables);
     look_at_dead(&look);
-    look_at_tables(&look, false);
-    tide_heap_frames_settle(&look, LOOKUP_MS);
-    return look.failed ? -1 : 0;
-}
-
-int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense *sense,
-                           struct tide_writer *writer, int64_t tick, int64_t now_ns, int wait_ms,
-                           struct tide_err *err)
-{
-    struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
-
-    look.final = true;
-    heap->purse_ns = INT64_MAX / 2; /* there is no next look to delay */
-    tide_heap_tables_find(heap->tables);
     look_at_tables(&look, false); /* asks for new symbols */
-    tide_heap_frames_settle(&look, wait_ms);
-    tide_heap_frames_give_up(&look);
-    look_at_tables(&look, true);
-    tide_heap_frames_give_up(&look);
-    look_at_tables(&look, true);
-    tell_of_unread(&look);
-    if (heap->unseen > 0) {
-        char text[160];
-        snprintf(text, sizeof text, "%zu process%s ended before %s seen: %s allocations are not recorded",
-                 heap->unseen, heap->unseen == 1 ? "" : "es", heap->unseen == 1 ? "it was" : "they were",
-                 heap->unseen == 1 ? "its" : "their");
-        put_note(&look, text);
-    }
+    tide_heap_frames_settle(&look, last ? LAST_LOOKUP_MS : LOOKUP_MS);
+    if (last)
+        end_tables(&look);
     return look.failed ? -1 : 0;
 }

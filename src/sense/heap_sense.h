@@ -1,8 +1,7 @@
 /*
  * heap_sense.h - copies the tables of live memory (heap_read.h) into the recording.
  *
- * tide_heap_sense_new -> _open (once the channel exists) -> _look() after each look of sense.h -> _finish()
- * -> _free.
+ * tide_heap_sense_new -> _open (once the channel exists) -> _look() after each look of sense.h -> _free.
  *
  * A look reads as many tables as 1 % of wall time allows: first those of processes that are gone, then the
  * others in turn. A table that has ended is read to its end and then dropped. A call stack becomes a site of
@@ -22,6 +21,7 @@
 #include "record/writer.h"
 #include "sense/sense.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,14 +38,11 @@ int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
 /* Before a look at the processes: tells it the hook's memory in each, and the symbol server's PID. */
 void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense);
 
-/* tick: id of the look that was just written, at now_ns. Returns writer errors. */
+/* tick: id of the look that was just written, at now_ns. The last look reads every table to its end and waits
+ * up to 20 s for symbols. Returns writer errors. */
 int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *sense,
-                         struct tide_writer *writer, int64_t tick, int64_t now_ns, struct tide_err *err);
-
-/* Reads every table to its end and waits at most wait_ms for symbols. */
-int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense *sense,
-                           struct tide_writer *writer, int64_t tick, int64_t now_ns, int wait_ms,
-                           struct tide_err *err);
+                         struct tide_writer *writer, int64_t tick, int64_t now_ns, bool last,
+                         struct tide_err *err);
 
 /* PID of the symbol server, a child of this process, valid until the next look. 0: there is none. */
 int64_t tide_heap_sense_helper(const struct tide_heap_sense *heap);
