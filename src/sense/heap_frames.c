@@ -102,12 +102,11 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
     return (int32_t)frames->module_count++;
 }
 
-/* Returns the frame with that key, adding it if necessary; *ret_new: it was added. */
-static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct frame frame, bool *ret_new)
+/* Returns the frame with that key, adding it if necessary. */
+static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct frame frame)
 {
     uint64_t found;
 
-    *ret_new = false;
     if (tide_map_get(&frames->by_key, key, &found))
         return (int32_t)found;
     if (TIDE_GROW(frames->frames, frames->frame_capacity, frames->frame_count + 1, TIDE_HEAP_FRAMES_MOST) !=
@@ -115,7 +114,6 @@ static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct f
         tide_map_put(&frames->by_key, key, frames->frame_count) != 0)
         return -1;
     frames->frames[frames->frame_count] = frame;
-    *ret_new = true;
     frames->undone++;
     return (int32_t)frames->frame_count++;
 }
@@ -124,7 +122,6 @@ int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
                                 const struct tide_heap_range *range, uint64_t return_address)
 {
     struct frame frame = {.module = -1, .address = return_address ? return_address - 1 : 0};
-    bool fresh;
 
     if (range) {
         frame.module = add_module(frames, pid, range);
@@ -136,7 +133,7 @@ int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
         uint64_t address;
         int64_t module;
     } key = {frame.address, frame.module};
-    return add_frame(frames, tide_map_key(TIDE_MAP_SEED, &key, sizeof key), frame, &fresh);
+    return add_frame(frames, tide_map_key(TIDE_MAP_SEED, &key, sizeof key), frame);
 }
 
 /* --- lines of source ----------------------------------------------------------------------------------- */
@@ -241,9 +238,7 @@ int32_t tide_heap_frames_python(struct tide_heap_look *look, const char *file, c
     struct tide_heap_frames *frames = look->heap->frames;
     uint64_t key =
         tide_map_key(tide_map_key(TIDE_MAP_SEED ^ 1, file, strlen(file) + 1), function, strlen(function) + 1);
-    bool fresh;
-    int32_t number =
-        add_frame(frames, tide_map_key(key, &line, sizeof line), (struct frame){.module = -2}, &fresh);
+    int32_t number = add_frame(frames, tide_map_key(key, &line, sizeof line), (struct frame){.module = -2});
     struct tide_frame row = {.function = function,
                              .file = file,
                              .line = line > 0 ? (int64_t)line : TIDE_UNKNOWN,
@@ -251,7 +246,7 @@ int32_t tide_heap_frames_python(struct tide_heap_look *look, const char *file, c
                              .offset = TIDE_UNKNOWN,
                              .python = true};
 
-    if (fresh)
+    if (number >= 0 && frames->frames[number].rows == 0)
         write_row(look, &frames->frames[number], &row);
     return number;
 }
