@@ -43,7 +43,6 @@ struct tide_gpu {
     struct tide_nvml *nvml;   /* the same, once seen; NULL after a failure */
     bool seen;
     struct tide_nvml_device devices[TIDE_NVML_DEVICES];
-    int64_t total_bytes[TIDE_NVML_DEVICES];
     size_t device_count;
     int64_t next_ns;
     int64_t used_bytes[TIDE_NVML_DEVICES];
@@ -117,10 +116,8 @@ static bool is_ready(struct tide_gpu *gpu)
         gpu->seen = true;
         gpu->nvml = gpu->loaded;
         gpu->device_count = gpu->nvml ? tide_nvml_count(gpu->nvml) : 0;
-        for (size_t i = 0; i < gpu->device_count; i++) {
+        for (size_t i = 0; i < gpu->device_count; i++)
             tide_nvml_describe(gpu->nvml, i, &gpu->devices[i]);
-            gpu->total_bytes[i] = TIDE_UNKNOWN;
-        }
     }
     return gpu->nvml != NULL;
 }
@@ -376,7 +373,8 @@ static int collect_uses(struct tide_gpu *gpu, struct tide_tree *tree, size_t dev
 {
     const struct tide_nvml_process *processes;
     size_t count;
-    int code = tide_nvml_memory(gpu->nvml, device, &gpu->used_bytes[device], &gpu->total_bytes[device]);
+    int code =
+        tide_nvml_memory(gpu->nvml, device, &gpu->used_bytes[device], &gpu->devices[device].total_bytes);
     if (code == 0)
         code = tide_nvml_processes(gpu->nvml, device, &processes, &count);
     if (code != 0)
@@ -509,7 +507,6 @@ void tide_gpu_look(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_ns,
         .readings = gpu->readings,
         .reading_count = gpu->reading_count,
         .devices = gpu->devices,
-        .total_bytes = gpu->total_bytes,
         .device_count = gpu->device_count,
         .note = gpu->note[0] ? gpu->note : NULL,
     };

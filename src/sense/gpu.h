@@ -37,9 +37,8 @@ struct tide_gpu_view {
     const struct tide_gpu_reading *readings; /* only those that changed; all of them once a second */
     size_t reading_count;
     const struct tide_nvml_device *devices;
-    const int64_t *total_bytes; /* of each device; TIDE_UNKNOWN if the driver does not say */
-    size_t device_count;        /* 0 until NVML is loaded */
-    const char *note;           /* for the recording, or NULL */
+    size_t device_count; /* 0 until NVML is loaded */
+    const char *note;    /* for the recording, or NULL */
 };
 
 /* NULL: out of memory. Caller frees with tide_gpu_free. */

@@ -150,7 +150,7 @@ size_t tide_nvml_count(const struct tide_nvml *nvml)
 
 void tide_nvml_describe(struct tide_nvml *nvml, size_t device, struct tide_nvml_device *ret_device)
 {
-    *ret_device = (struct tide_nvml_device){.minor = (int64_t)device};
+    *ret_device = (struct tide_nvml_device){.minor = (int64_t)device, .total_bytes = TIDE_UNKNOWN};
     nvml_device handle = nvml->devices[device];
     unsigned minor;
     if (!handle)

@@ -24,7 +24,8 @@ struct tide_nvml;
 struct tide_nvml_device {
     char name[TIDE_NVML_TEXT];
     char uuid[TIDE_NVML_TEXT];
-    int64_t minor; /* of /dev/nvidiaMINOR */
+    int64_t minor;       /* of /dev/nvidiaMINOR */
+    int64_t total_bytes; /* TIDE_UNKNOWN: not asked yet, or the driver does not say */
 };
 
 struct tide_nvml_process {

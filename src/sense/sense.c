@@ -396,7 +396,7 @@ static void look_at_gpus(struct look *look, struct tide_gpu_view *ret_view)
     for (size_t i = 0; i < ret_view->device_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "gpu %zu", i);
-        set_limit(look, name, ret_view->total_bytes[i]);
+        set_limit(look, name, ret_view->devices[i].total_bytes);
     }
 }
 
@@ -487,7 +487,7 @@ static void write_devices(struct look *look, const struct tide_gpu_view *gpu)
             .device = (int64_t)i,
             .name = gpu->devices[i].name,
             .uuid = gpu->devices[i].uuid,
-            .total_bytes = gpu->total_bytes[i],
+            .total_bytes = gpu->devices[i].total_bytes,
         };
         look->failed |= tide_writer_gpu_device(look->writer, &row, look->err) != 0;
     }

@@ -178,7 +178,7 @@ static void members_are_matched_by_their_pid(void **state)
     assert_int_equal(view.device_count, 1);
     assert_string_equal(view.devices[0].name, "Fake 0");
     assert_string_equal(view.devices[0].uuid, "GPU-0");
-    assert_int_equal(view.total_bytes[0], 1000);
+    assert_int_equal(view.devices[0].total_bytes, 1000);
     assert_int_equal(whole(0), 900);
     assert_int_equal(bytes_of(0, 200), 510); /* in both lists: once, the larger */
     assert_int_equal(view.reading_count, 2);
@@ -416,7 +416,7 @@ static void a_device_that_does_not_support_the_question_is_no_failure(void **sta
     look();
     assert_null(view.note);
     assert_int_equal(whole(0), TIDE_UNKNOWN);
-    assert_int_equal(view.total_bytes[0], TIDE_UNKNOWN);
+    assert_int_equal(view.devices[0].total_bytes, TIDE_UNKNOWN);
     assert_int_equal(bytes_of(1, 100), 9);
 }
 
