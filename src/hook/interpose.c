@@ -309,10 +309,7 @@ static void record_mapping(void *pointer, size_t bytes, int protection, int flag
         return; /* a file mapping is not heap memory, nor is a stack */
     if (caller.pc - allocator_start < allocator_end - allocator_start)
         return;
-    if (is_reservation(bytes, protection, flags))
-        tide_recorder_reserved(pointer, bytes);
-    else
-        tide_recorder_mapped(pointer, bytes, caller);
+    tide_recorder_mapped(pointer, bytes, !is_reservation(bytes, protection, flags), caller);
 }
 
 SLOW void *map_recorded(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
@@ -348,12 +345,12 @@ EXPORT int munmap(void *address, size_t bytes)
 
 /* The parts of a moved mapping that were reservations still are. */
 static void reserve_moved(const struct tide_recorder_moving *moving, uintptr_t address, const char *moved,
-                          size_t bytes)
+                          size_t bytes, struct tide_unwind_frame caller)
 {
     for (size_t i = moving->mapped; i < moving->count; i++) {
         size_t from = moving->pieces[i].start - address, to = moving->pieces[i].end - address;
         if (from < bytes)
-            tide_recorder_reserved(moved + from, (to < bytes ? to : bytes) - from);
+            tide_recorder_mapped(moved + from, (to < bytes ? to : bytes) - from, false, caller);
     }
 }
 
@@ -371,11 +368,10 @@ EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags
     void *moved = real.mremap(address, old_bytes, new_bytes, flags, wanted);
     if (moved == MAP_FAILED) {
         tide_recorder_stayed(&moving);
-    } else if (moving.mapped) {
-        tide_recorder_mapped(moved, new_bytes, TIDE_UNWIND_CALLER);
-        reserve_moved(&moving, (uintptr_t)address, moved, new_bytes);
     } else if (moving.count) {
-        tide_recorder_reserved(moved, new_bytes);
+        tide_recorder_mapped(moved, new_bytes, moving.mapped > 0, TIDE_UNWIND_CALLER);
+        if (moving.mapped)
+            reserve_moved(&moving, (uintptr_t)address, moved, new_bytes, TIDE_UNWIND_CALLER);
     }
     return moved;
 }

@@ -99,9 +99,10 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
  * negative bytes are added back. So that site keeps exactly what no tensor takes up. */
 void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes);
 
-/* Memory was mapped, address space was reserved; memory or address space is about to be unmapped. */
-void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
-void tide_recorder_reserved(const void *pointer, size_t bytes);
+/* Memory was mapped (open), or address space was reserved (not open). */
+void tide_recorder_mapped(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller);
+
+/* Memory or address space is about to be unmapped. */
 void tide_recorder_unmapped(const void *pointer, size_t bytes);
 
 /* Reservations became writable (open), or memory became a reservation (not open). */

@@ -48,27 +48,18 @@ static void add_reserved(struct tide_heap_head *table, uintptr_t start, uintptr_
         tide_ledger_count(&table->dropped_pointers);
 }
 
-void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+void tide_recorder_mapped(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller)
 {
     struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
-    int32_t site = tide_recorder_site(table, TIDE_SITE_MMAP, caller);
-    if (site >= 0)
+    int32_t site = open ? tide_recorder_site(table, TIDE_SITE_MMAP, caller) : 0;
+    if (!open)
+        add_reserved(table, start, end);
+    else if (site >= 0)
         add_mapped(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, false);
-    tide_recorder_leave();
-}
-
-void tide_recorder_reserved(const void *pointer, size_t bytes)
-{
-    struct tide_heap_head *table = tide_recorder_enter();
-    if (!table)
-        return;
-    uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
-    cut_all(table, start, end);
-    add_reserved(table, start, end);
     tide_recorder_leave();
 }
 
