@@ -35,7 +35,7 @@ struct tide_channel {
     struct lane *lanes;
     size_t lane_count, lane_capacity;
     struct tide_descriptors *descriptors; /* lanes that get none are opened for every drain */
-    struct tide_map by_name;              /* hash of a lane's file name -> index in lanes */
+    struct tide_map by_name;              /* keys of the file names of the lanes */
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
 };
@@ -99,7 +99,7 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
     }
     memcpy(lane.name, name, strlen(name) + 1);
     if (TIDE_GROW(channel->lanes, channel->lane_capacity, channel->lane_count + 1, TIDE_CHANNEL_LANES) ||
-        tide_map_put(&channel->by_name, key, channel->lane_count)) {
+        tide_map_put(&channel->by_name, key, 1)) {
         close(fd);
         return -1;
     }
@@ -154,15 +154,11 @@ static void close_lane(struct tide_channel *channel, const struct lane *lane)
 /* Forgets lane i and removes its file, which nobody needs any more. The last lane takes its index. */
 static void drop_lane(struct tide_channel *channel, size_t i)
 {
-    struct lane *lane = &channel->lanes[i];
+    const struct lane *lane = &channel->lanes[i];
     close_lane(channel, lane);
     unlinkat(channel->places.at[lane->place].fd, lane->name, 0);
     tide_map_remove(&channel->by_name, tide_map_text_key(lane->name));
-    struct lane *tail = &channel->lanes[--channel->lane_count];
-    if (tail != lane) {
-        *lane = *tail;
-        tide_map_put(&channel->by_name, tide_map_text_key(lane->name), i); /* replaces: cannot fail */
-    }
+    channel->lanes[i] = channel->lanes[--channel->lane_count];
 }
 
 /* True if nobody will write to the lane any more: the process does not exist and nobody holds the lane. A
