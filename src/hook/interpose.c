@@ -312,7 +312,7 @@ static void record_mapping(void *pointer, size_t bytes, int protection, int flag
     tide_recorder_mapped(pointer, bytes, !is_reservation(bytes, protection, flags), caller);
 }
 
-SLOW void *map_recorded(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     if (!is_ready() || !real.mmap)
         return (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
@@ -324,15 +324,7 @@ SLOW void *map_recorded(void *address, size_t bytes, int protection, int flags, 
     return pointer;
 }
 
-EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-    return map_recorded(address, bytes, protection, flags, fd, offset);
-}
-
-EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off64_t offset)
-{
-    return map_recorded(address, bytes, protection, flags, fd, offset);
-}
+EXPORT __attribute__((alias("mmap"))) __typeof__(mmap64) mmap64;
 
 EXPORT int munmap(void *address, size_t bytes)
 {
@@ -376,7 +368,7 @@ EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags
     return moved;
 }
 
-SLOW int protect_recorded(void *address, size_t bytes, int protection)
+EXPORT int mprotect(void *address, size_t bytes, int protection)
 {
     if (!is_ready() || !real.mprotect)
         return (int)syscall(SYS_mprotect, address, bytes, protection);
@@ -384,11 +376,6 @@ SLOW int protect_recorded(void *address, size_t bytes, int protection)
     if (!failed && (protection & PROT_WRITE || protection == PROT_NONE))
         tide_recorder_protected(address, bytes, protection & PROT_WRITE, TIDE_UNWIND_CALLER);
     return failed;
-}
-
-EXPORT int mprotect(void *address, size_t bytes, int protection)
-{
-    return protect_recorded(address, bytes, protection);
 }
 
 /* ---- unloading: other code may be loaded at the same addresses */

@@ -76,7 +76,7 @@ static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, stru
 }
 
 /* A mapping is known and not adopted. If malloc bypasses the hook, no free of the chunk would be seen. */
-SLOW void chunk_recorded(void *start, size_t bytes)
+EXPORT void(tide_pool_chunk)(void *start, size_t bytes)
 {
     struct tide_range mapped, chunk = {.start = (uintptr_t)start, .end = end_of(start, bytes)};
     struct tide_heap_head *table = is_address(start) && bytes ? tide_recorder_enter() : NULL;
@@ -92,9 +92,4 @@ SLOW void chunk_recorded(void *start, size_t bytes)
             tide_ledger_count(&table->dropped_pointers);
     }
     tide_recorder_leave();
-}
-
-EXPORT void(tide_pool_chunk)(void *start, size_t bytes)
-{
-    chunk_recorded(start, bytes);
 }

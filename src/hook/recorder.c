@@ -259,13 +259,6 @@ static int32_t walk(struct tide_heap_head *table, struct tide_local *local, enum
     return tide_ledger_find(table, kind, local->merged, count, complete);
 }
 
-static void publish(struct tide_heap_head *table, uint64_t took_ns)
-{
-    atomic_fetch_add_explicit(&table->unwind_ns, took_ns, memory_order_relaxed);
-    tide_ledger_count(&table->unwinds_timed);
-    atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
-}
-
 /* The hook's own memory grows as its tables fill, and must not be counted as the program's. */
 static void count_own(struct tide_heap_head *table, uint64_t now)
 {
@@ -278,13 +271,6 @@ static void count_own(struct tide_heap_head *table, uint64_t now)
     atomic_store_explicit(&counting.is_busy, false, memory_order_release);
 }
 
-static void do_what_is_due(struct tide_heap_head *table)
-{
-    uint64_t now = tide_hook_clock_ns(CLOCK_MONOTONIC_COARSE);
-    count_own(table, now);
-    tide_census_ask(now);
-}
-
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kind,
                            struct tide_unwind_frame caller)
 {
@@ -292,9 +278,15 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kin
     uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
     uint64_t from = n % TIMED_EVERY ? 0 : tide_hook_clock_ns(CLOCK_MONOTONIC);
     int32_t site = walk(table, local, kind, caller);
-    if (from)
-        publish(table, tide_hook_clock_ns(CLOCK_MONOTONIC) - from);
-    do_what_is_due(table);
+    if (from) {
+        uint64_t took_ns = tide_hook_clock_ns(CLOCK_MONOTONIC) - from;
+        atomic_fetch_add_explicit(&table->unwind_ns, took_ns, memory_order_relaxed);
+        tide_ledger_count(&table->unwinds_timed);
+        atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
+    }
+    uint64_t now = tide_hook_clock_ns(CLOCK_MONOTONIC_COARSE);
+    count_own(table, now);
+    tide_census_ask(now);
     return site;
 }
 
