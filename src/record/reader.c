@@ -350,9 +350,7 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err)
 {
     /* BEGIN alone takes no snapshot; the first read does. */
-    if (sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
-        return explain(reader, err);
-    if (sqlite3_exec(reader->db, "SELECT 1 FROM meta LIMIT 1", NULL, NULL, NULL) == SQLITE_OK)
+    if (sqlite3_exec(reader->db, "BEGIN; SELECT 1 FROM meta LIMIT 1", NULL, NULL, NULL) == SQLITE_OK)
         return 0;
     explain(reader, err);
     tide_reader_end(reader);
