@@ -48,7 +48,7 @@ struct tide_nvml {
     int (*uuid)(nvml_device, char *, unsigned);
     int (*minor)(nvml_device, unsigned *);
     const char *(*explain)(int);
-    struct process_source compute, graphics;
+    struct process_source sources[2]; /* of those that compute, and of those that draw */
     nvml_device devices[TIDE_NVML_DEVICES];
     size_t device_count;
     _Alignas(8) char entries[MAX_PROCESSES * LARGEST_ENTRY];
@@ -119,8 +119,8 @@ struct tide_nvml *tide_nvml_new(void)
     look_up(nvml->library, &nvml->uuid, "nvmlDeviceGetUUID", NULL);
     look_up(nvml->library, &nvml->minor, "nvmlDeviceGetMinorNumber", NULL);
     look_up(nvml->library, &nvml->explain, "nvmlErrorString", NULL);
-    nvml->compute = find_source(nvml->library, "nvmlDeviceGetComputeRunningProcesses");
-    nvml->graphics = find_source(nvml->library, "nvmlDeviceGetGraphicsRunningProcesses");
+    nvml->sources[0] = find_source(nvml->library, "nvmlDeviceGetComputeRunningProcesses");
+    nvml->sources[1] = find_source(nvml->library, "nvmlDeviceGetGraphicsRunningProcesses");
     if (!init || !nvml->memory || init() != NVML_OK)
         goto free_nvml;
     look_up(nvml->library, &nvml->shutdown, "nvmlShutdown", NULL);
@@ -216,10 +216,8 @@ int tide_nvml_processes(struct tide_nvml *nvml, size_t device, const struct tide
                         size_t *ret_count)
 {
     nvml->process_count = 0;
-    if (nvml->devices[device]) {
-        int code = add_list(nvml, nvml->devices[device], &nvml->compute);
-        if (code == 0)
-            code = add_list(nvml, nvml->devices[device], &nvml->graphics);
+    for (int i = 0; i < 2 && nvml->devices[device]; i++) {
+        int code = add_list(nvml, nvml->devices[device], &nvml->sources[i]);
         if (code != 0)
             return code;
     }
