@@ -508,8 +508,9 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     seed_wanted = first_seed;
     if (tide_wiped_init() || tide_wiped_declare(&counting, sizeof counting) || tide_latch_init() ||
         tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_pieces_init() ||
-        tide_unwind_init() || tide_census_init())
+        tide_census_init())
         return -1;
+    tide_unwind_init();
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;
         own_end = own.end;

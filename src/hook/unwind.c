@@ -11,7 +11,6 @@
 #include "hook/object.h"
 
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 #define MIX       UINT64_C(0x1e3779b97f4a7c15)
 #define KEY_BITS  47
@@ -24,24 +23,16 @@ _Static_assert(TAG_BITS + TIDE_CFI_BITS == 64, "a tag and a rule fill a word");
  * ucontext_t). */
 enum { SIGNAL_BP = 120, SIGNAL_SP = 160, SIGNAL_PC = 168, SIGNAL_BYTES = 176 };
 
-static _Atomic uint64_t *rules;
+static _Alignas(4096) _Atomic uint64_t rules[SLOTS];
 
-int tide_unwind_init(void)
+void tide_unwind_init(void)
 {
-    if (rules)
-        return 0;
-    void *memory =
-        mmap(NULL, SLOTS * sizeof *rules, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return -1;
-    rules = memory;
-    tide_wiped_count(memory, SLOTS * sizeof *rules);
-    return 0;
+    tide_wiped_count(rules, sizeof rules);
 }
 
 void tide_unwind_forget(void)
 {
-    for (size_t i = 0; rules && i < SLOTS; i++)
+    for (size_t i = 0; i < SLOTS; i++)
         atomic_store_explicit(&rules[i], 0, memory_order_relaxed);
 }
 
@@ -151,8 +142,6 @@ void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_s
         w.stack.low = frame.sp;
     while (trace->count < trace->room) {
         trace->words[trace->count++] = w.frame.pc + interrupted;
-        if (!rules)
-            break;
         struct tide_cfi_rule rule = tide_cfi_unpack(rule_for(w.frame.pc - 1 + interrupted));
         if (rule.kind == TIDE_CFI_END) {
             trace->complete = true;

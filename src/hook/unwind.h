@@ -34,8 +34,8 @@ struct tide_unwind_stack {
                                 .sp = (uintptr_t)__builtin_frame_address(0) + 16,                            \
                                 .bp = *(uintptr_t *)__builtin_frame_address(0)})
 
-/* Allocates the table of rules. -1 if the system gives no memory: then nothing can be walked. */
-int tide_unwind_init(void);
+/* From a constructor: counts the table of rules among the hook's memory. */
+void tide_unwind_init(void);
 
 /* The result of a walk: addresses, innermost first, in the form that heap.h wants. */
 struct tide_unwind_trace {

@@ -306,8 +306,7 @@ static void objects_are_found_with_their_symbols(void **state)
 int main(void)
 {
     tide_object_init();
-    if (tide_unwind_init())
-        return 2;
+    tide_unwind_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deep_stack_is_what_libgcc_says),
         cmocka_unit_test(frame_pointers_and_aligned_frames_are_followed),
