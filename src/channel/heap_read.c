@@ -32,10 +32,8 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
 {
     struct tide_heap_tables *tables = calloc(1, sizeof *tables);
 
-    if (!tables || !(tables->sites = malloc(TIDE_HEAP_SITES * sizeof *tables->sites))) {
-        tide_heap_tables_free(tables);
+    if (!tables)
         return tide_err_set(err, "not enough memory to follow allocations");
-    }
     tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
     tables->listings[0] = opendir(directory);
     if (!tables->listings[0]) {
@@ -81,7 +79,6 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
     for (int i = 0; i < TIDE_FILE_PLACES; i++)
         if (tables->listings[i])
             closedir(tables->listings[i]);
-    free(tables->sites);
     free(tables);
 }
 

@@ -70,7 +70,7 @@ struct tide_heap_tables {
                        opened */
     struct tide_heap_table *passing; /* the table that is open until another one is read; NULL: none */
     struct tide_descriptors *descriptors;
-    struct tide_heap_site *sites; /* TIDE_HEAP_SITES of them */
+    struct tide_heap_site sites[TIDE_HEAP_SITES]; /* of the table that was read last */
 };
 
 /* directory: of the channel. descriptors: the budget for tables kept open; borrowed until the tables are

@@ -41,12 +41,9 @@ int tide_heap_sense_new(const char *program, struct tide_heap_sense **ret_heap, 
 {
     struct tide_heap_sense *heap = calloc(1, sizeof *heap);
 
-    if (!heap || !(heap->due = malloc(TIDE_HEAP_SITES * sizeof *heap->due))) {
-        free(heap);
+    if (!heap)
         return tide_err_set(err, "not enough memory to follow allocations");
-    }
-    if (tide_symbol_server_new(program, &heap->server, err) != 0)
-        heap->server = NULL;
+    tide_symbol_server_new(program, &heap->server, err);
     tide_map_init(&heap->stacks, STACKS_MOST);
     heap->rows = ROWS_BURST;
     heap->frames = tide_heap_frames_new(heap->server);
@@ -83,7 +80,6 @@ void tide_heap_sense_free(struct tide_heap_sense *heap)
     tide_heap_frames_free(heap->frames);
     tide_symbol_server_free(heap->server);
     tide_map_release(&heap->stacks);
-    free(heap->due);
     free(heap);
 }
 

@@ -78,7 +78,7 @@ struct tide_heap_sense {
     size_t turn; /* table to read next */
     size_t tables_seen, sites_held, backlogs, unseen, adopted;
     bool rewrite; /* the writer failed: rows that were put are lost */
-    struct tide_heap_due *due;
+    struct tide_heap_due due[TIDE_HEAP_SITES];
     char notices[TIDE_HEAP_NOTICES][TIDE_HEAP_NOTICE_TEXT];
     size_t notice_count, notice_said;
 };
