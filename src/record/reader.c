@@ -328,23 +328,17 @@ int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct ti
 int tide_reader_is_recording(const char *path, struct tide_err *err)
 {
     char head[sizeof MAGIC];
-    size_t have = 0;
-    ssize_t got = 0;
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode)) {
-        close(fd); /* reading a pipe would consume what the next reader needs */
-        return 0;
-    }
-    while (fd >= 0 && have < sizeof head && (got = read(fd, head + have, sizeof head - have)) > 0)
-        have += (size_t)got;
+    /* Reading a pipe would consume what the next reader needs. */
+    bool pipe = fd >= 0 && fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
+    ssize_t got = pipe ? 0 : fd < 0 ? -1 : read(fd, head, sizeof head); /* at once, if it is a recording */
     int error = errno;
+
     if (fd >= 0)
         close(fd);
-    if (fd < 0 || got < 0)
-        return refuse_to_open(path, error, err);
-    return have == sizeof head && memcmp(head, MAGIC, sizeof MAGIC) == 0;
+    return got < 0 ? refuse_to_open(path, error, err)
+                   : got == (ssize_t)sizeof head && memcmp(head, MAGIC, sizeof MAGIC) == 0;
 }
 
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err)
