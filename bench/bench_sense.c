@@ -144,7 +144,7 @@ static struct result measure(pid_t root, int hz, int seconds)
     char path[64];
     struct tide_err err = {.text = ""};
     struct tide_sense *sense;
-    struct tide_sense_view view = {.alive = 0};
+    struct tide_sense_view view = {.cost_ns = 0};
     struct tide_writer *writer;
     int64_t base_ns = tide_clock_ns();
     struct result result = {.looks = (int64_t)hz * seconds};
@@ -178,7 +178,7 @@ static struct result measure(pid_t root, int hz, int seconds)
     result.cpu_share = (double)cpu_ns / (double)(tide_clock_ns() - began_ns);
     result.mean_ms = (double)total_ns / (double)result.looks / 1e6;
     result.worst_ms = (double)worst_ns / 1e6;
-    result.alive = view.alive;
+    result.alive = view.tick.processes;
     tide_sense_free(sense);
     tide_writer_free(writer, NULL);
     count_reads(path, &result);

@@ -112,7 +112,7 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
     struct tide_err err;
     if (!t->heap)
         return;
-    if (tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick, now, last, &err))
+    if (tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick.id, now, last, &err))
         tide_tracker_trouble(t, &err);
     for (const char *notice; (notice = tide_heap_sense_notice(t->heap));)
         tide_tracker_say(t, "%s", notice);
@@ -146,7 +146,7 @@ static void tell_of_survivors(struct tide_tracker *t, int64_t now)
     tide_tracker_say(
         t,
         "the command has ended, %lld of its processes %s; recording goes on until they end or you press Ctrl-C",
-        (long long)t->view.alive, t->view.alive == 1 ? "still runs" : "still run");
+        (long long)t->view.tick.processes, t->view.tick.processes == 1 ? "still runs" : "still run");
 }
 
 /* Schedules the next look. One expensive look (the first, with cold caches, or one that was preempted) must
@@ -180,7 +180,7 @@ static void tick(struct tide_tracker *t, int64_t now)
     /* Reads of PSS have a budget of their own; time spent waiting for a processor is not cost. */
     int64_t look_ns = tide_clock_thread_ns() - began - collected_ns;
     int64_t saved_ns = look_ns > t->view.cost_ns ? look_ns - t->view.cost_ns : 0;
-    t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
+    t->empty_looks = t->view.tick.processes == 0 ? t->empty_looks + 1 : 0;
     take_marks(t, false);
     int64_t cost_ns = tide_clock_thread_ns() - began - saved_ns; /* the heap has a budget of its own */
     take_heap(t, now, false);

@@ -101,9 +101,9 @@ void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *vie
     } else {
         snprintf(out, size, "%s", TIDE_DURATION((double)(t_ns / TIDE_NS_PER_S)));
     }
-    tide_text_add(out, size, "  memory %s", TIDE_SIZE((double)view->counted_bytes));
-    if (view->alive > 1)
-        tide_text_add(out, size, " in %s processes", TIDE_COUNT((double)view->alive));
+    tide_text_add(out, size, "  memory %s", TIDE_SIZE((double)view->tick.counted_bytes));
+    if (view->tick.processes > 1)
+        tide_text_add(out, size, " in %s processes", TIDE_COUNT((double)view->tick.processes));
     if (trend->brief[0])
         tide_text_add(out, size, "  %s", trend->brief);
 }

@@ -577,13 +577,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     write_counters(&look);
     write_gpus(&look, &gpu);
     write_shared(&look);
-    *ret_view = (struct tide_sense_view){
-        .tick = tick->id,
-        .alive = tick->processes,
-        .rss_bytes = tick->rss_bytes,
-        .counted_bytes = tick->counted_bytes,
-        .cost_ns = tide_clock_ns() - began_ns - smaps_ns,
-    };
+    *ret_view = (struct tide_sense_view){*tick, tide_clock_ns() - began_ns - smaps_ns};
     return look.failed ? -1 : 0;
 }
 

@@ -55,10 +55,7 @@ struct tide_sense_config {
 
 /* What a look saw, for the status line and for deciding when a tree has ended. */
 struct tide_sense_view {
-    int64_t tick;  /* id in the recording */
-    int64_t alive; /* members that are running */
-    int64_t rss_bytes;
-    int64_t counted_bytes;
+    struct tide_tick tick;
     int64_t cost_ns; /* of this look, without reads of PSS, which have their own budget */
 };
 

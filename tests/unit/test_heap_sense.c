@@ -105,9 +105,9 @@ static int64_t look(void)
     struct tide_err err = {0};
     now_ns += 250 * (int64_t)TIDE_NS_PER_MS;
     assert_int_equal(tide_sense_look(sense, writer, now_ns, &view, &err), 0);
-    assert_int_equal(tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, false, &err), 0);
+    assert_int_equal(tide_heap_sense_look(heap, sense, writer, view.tick.id, now_ns, false, &err), 0);
     assert_int_equal(tide_writer_commit(writer, &err), 0);
-    return view.tick;
+    return view.tick.id;
 }
 
 static void finish(int64_t tick)
@@ -280,7 +280,7 @@ static void what_a_full_disk_swallowed_is_written_again(void **state)
         for (int k = 0; k < 300; k++)
             f.sites[k].live_bytes++;
         tide_sense_look(sense, writer, now_ns, &view, &err);
-        tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, false, &err);
+        tide_heap_sense_look(heap, sense, writer, view.tick.id, now_ns, false, &err);
         tide_writer_commit(writer, &err);
     }
     assert_true(tide_writer_failed(writer));
@@ -407,7 +407,7 @@ static void without_memory_less_is_written_and_nothing_breaks(void **state)
         now_ns += 250 * (int64_t)TIDE_NS_PER_MS;
         assert_int_equal(tide_sense_look(sense, writer, now_ns, &view, &err), 0);
         failing_arm(good);
-        tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, false, &err);
+        tide_heap_sense_look(heap, sense, writer, view.tick.id, now_ns, false, &err);
         failing_disarm();
         tide_writer_commit(writer, &err);
         skipped_ns += 11 * (int64_t)TIDE_NS_PER_S; /* a writer that failed goes on */

@@ -221,21 +221,21 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
                                     .uss = 30 * MIB});
     begin();
     look();
-    assert_int_equal(view.alive, 2);
-    assert_int_equal(view.rss_bytes, 63 * MIB * 1024);
-    assert_int_equal(view.counted_bytes, 63 * MIB * 1024);
+    assert_int_equal(view.tick.processes, 2);
+    assert_int_equal(view.tick.rss_bytes, 63 * MIB * 1024);
+    assert_int_equal(view.tick.counted_bytes, 63 * MIB * 1024);
     int64_t looks = 1, took_ns;
     do { /* what a read takes is measured: after one that was interrupted for long the other waits */
         took_ns = -tide_clock_ns();
         look();
         took_ns += tide_clock_ns();
         looks++;
-    } while (view.counted_bytes != 51 * MIB * 1024 && looks < 100);
-    assert_int_equal(view.counted_bytes, 51 * MIB * 1024);
+    } while (view.tick.counted_bytes != 51 * MIB * 1024 && looks < 100);
+    assert_int_equal(view.tick.counted_bytes, 51 * MIB * 1024);
     assert_true(view.cost_ns > 0);
     open_reader();
     struct tide_tick tick = last_tick();
-    assert_int_equal(tick.id, view.tick);
+    assert_int_equal(tick.id, view.tick.id);
     /* the moment of reading, which is later than that of beginning to look */
     assert_true(tick.t_ns > looks * second_ns && tick.t_ns < looks * second_ns + took_ns);
     assert_int_equal(tick.processes, 2);
@@ -266,10 +266,10 @@ static void ends_are_recorded_and_the_tree_can_be_seen_to_have_ended(void **stat
     look();
     fake_kill(200);
     look();
-    assert_int_equal(view.alive, 1);
+    assert_int_equal(view.tick.processes, 1);
     fake_kill(100);
     look();
-    assert_int_equal(view.alive, 0);
+    assert_int_equal(view.tick.processes, 0);
     look();
     open_reader();
     assert_int_equal(process(200).row.ended_ns, 2 * second_ns);
@@ -317,15 +317,15 @@ static void what_the_hook_has_in_a_process_is_taken_off(void **state)
     fake_put(&(struct fake_process){.pid = 200, .parent = 100, .inner = 1, .start = 9, .anon = 4000});
     begin();
     look();
-    int64_t before = view.rss_bytes;
+    int64_t before = view.tick.rss_bytes;
     tide_sense_hook(sense, 100, 7, 1000 * 1024, 200 * 1024);
     tide_sense_hook(sense, 1, 9, 500 * 1024, 100 * 1024);
     tide_sense_hook(sense, 100, 8, 3000 * 1024, 0); /* there is none with this start */
     look();
-    assert_int_equal(before - view.rss_bytes, 1700 * 1024);
+    assert_int_equal(before - view.tick.rss_bytes, 1700 * 1024);
     tide_sense_hook(sense, 100, 7, 0, 0);
     look();
-    assert_int_equal(before - view.rss_bytes, 500 * 1024);
+    assert_int_equal(before - view.tick.rss_bytes, 500 * 1024);
 }
 
 static void a_reused_pid_is_two_processes_and_marks_find_the_right_one(void **state)
@@ -534,7 +534,7 @@ static void a_process_that_may_not_be_read_is_noted_once_and_escaped(void **stat
     fake_write("100/status", "nonsense\n");
     for (int i = 0; i < 3; i++)
         look();
-    assert_int_equal(view.alive, 1);
+    assert_int_equal(view.tick.processes, 1);
     open_reader();
     struct text_rows rows = notes();
     assert_int_equal(rows.count, 1);
@@ -552,8 +552,8 @@ static void many_processes_are_recorded(void **state)
     begin();
     look();
     look();
-    assert_int_equal(view.alive, processes);
-    assert_int_equal(view.rss_bytes, processes * 4096);
+    assert_int_equal(view.tick.processes, processes);
+    assert_int_equal(view.tick.rss_bytes, processes * 4096);
     open_reader();
     assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_SAMPLE, 0, count_samples, &samples, &err), 0);
     assert_int_equal(samples, processes);
@@ -580,7 +580,7 @@ static void a_full_disk_is_reported_once_and_looking_goes_on(void **state)
         now_ns += second_ns;
         failures += tide_sense_look(sense, writer, now_ns, &view, &err) != 0;
         failures += tide_writer_commit(writer, &err) != 0;
-        assert_int_equal(view.rss_bytes, grower.anon * 1024);
+        assert_int_equal(view.tick.rss_bytes, grower.anon * 1024);
     }
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(failures, 1);
@@ -737,7 +737,7 @@ static void whichever_allocation_fails_nothing_breaks(void **state)
     }
     assert_false(failed); /* the last round had all it asked for */
     assert_true(rounds > 20);
-    assert_int_equal(view.alive, 40);
+    assert_int_equal(view.tick.processes, 40);
 }
 #endif
 
