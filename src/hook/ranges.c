@@ -83,28 +83,24 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
     /* Only the first and the last range can be cut in part. The others are erased together, at the end. */
     size_t i = first_after(list, start), first_gone = 0, gone = 0;
     while (i < count_of(list) && list->at[i].start < end) {
-        struct tide_range *range = &list->at[i], whole = *range;
-        uintptr_t from = start > whole.start ? start : whole.start, to = end < whole.end ? end : whole.end;
-        bool before = from > whole.start, after = to < whole.end;
-        int64_t bytes = -(int64_t)(to - from), pieces = before + after - 1;
+        struct tide_range *range = &list->at[i], lost = *range, rest = *range;
+        lost.start = start > range->start ? start : range->start;
+        lost.end = rest.start = end < range->end ? end : range->end;
+        bool before = lost.start > range->start, after = lost.end < range->end;
+        int64_t bytes = -(int64_t)(lost.end - lost.start), pieces = before + after - 1;
         if (before)
-            range->end = from;
-        if (before && after &&
-            insert(list, i + 1,
-                   (struct tide_range){
-                       .start = to, .end = whole.end, .site = whole.site, .piece = whole.piece})) {
-            bytes -= (int64_t)(whole.end - to);
+            range->end = lost.start;
+        if (before && after && insert(list, i + 1, rest)) {
+            bytes -= (int64_t)(rest.end - rest.start);
             pieces--;
         } else if (!before && after) {
-            range->start = to;
+            *range = rest;
         }
         if (!before && !after && gone++ == 0)
             first_gone = i;
         i += before && after ? 2 : 1;
         if (on_change)
-            on_change(context,
-                      (struct tide_range){.start = from, .end = to, .site = whole.site, .piece = whole.piece},
-                      bytes, pieces);
+            on_change(context, lost, bytes, pieces);
     }
     if (gone)
         erase(list, first_gone, gone);
