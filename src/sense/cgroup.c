@@ -46,7 +46,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void leave_group(struct tide_cgroup *cgroup)
+void tide_cgroup_release(struct tide_cgroup *cgroup)
 {
     close_fd(&cgroup->current_fd);
     close_fd(&cgroup->peak_fd);
@@ -71,12 +71,7 @@ void tide_cgroup_init(struct tide_cgroup *cgroup, const char *root, int proc_fd)
         .pressure_fd = -1,
         .limit_events_fd = -1,
     };
-    leave_group(cgroup);
-}
-
-void tide_cgroup_release(struct tide_cgroup *cgroup)
-{
-    leave_group(cgroup);
+    tide_cgroup_release(cgroup);
 }
 
 /* A descriptor of directory/name, or -1. */
@@ -234,7 +229,7 @@ void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)
         (strcmp(paths.memory_path, cgroup->paths.memory_path) != 0 ||
          strcmp(paths.unified_path, cgroup->paths.unified_path) != 0) &&
         !is_ending(cgroup, pid)) {
-        leave_group(cgroup);
+        tide_cgroup_release(cgroup);
         cgroup->paths = paths;
         enter_group(cgroup);
         if (cgroup->directory[0])

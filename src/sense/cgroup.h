@@ -45,6 +45,8 @@ struct tide_cgroup {
 
 /* proc_fd is an open /proc. */
 void tide_cgroup_init(struct tide_cgroup *cgroup, const char *root, int proc_fd);
+
+/* Leaves the group: nothing is known of it any more. */
 void tide_cgroup_release(struct tide_cgroup *cgroup);
 
 /* Looks up the group of process pid and all limits. If the process is gone or about to end, keeps the group
