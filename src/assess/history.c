@@ -556,20 +556,20 @@ static int on_status(void *context, const void *row)
 
 static int load_meta(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
 {
-    const char *command = tide_reader_meta_text(reader, TIDE_META_COMMAND);
+    const char *command = tide_reader_meta(reader, TIDE_META_COMMAND).text;
 
     if (command && !(command = tide_history_text(history, command, err)))
         return -1;
     history->command = command ? command : history->command;
-    history->started_wall_s = tide_reader_meta_integer(reader, TIDE_META_STARTED);
-    history->interval_ns = tide_reader_meta_integer(reader, TIDE_META_INTERVAL);
-    history->ended_ns = tide_reader_meta_integer(reader, TIDE_META_ENDED);
-    history->exit_status = tide_reader_meta_integer(reader, TIDE_META_EXIT);
-    history->exit_signal = tide_reader_meta_integer(reader, TIDE_META_SIGNAL);
-    history->kernel_peak_bytes = tide_reader_meta_integer(reader, TIDE_META_KERNEL_PEAK);
-    history->items = tide_reader_meta_integer(reader, TIDE_META_ITEMS);
-    history->items_per_step = tide_reader_meta_integer(reader, TIDE_META_PER_STEP);
-    history->limit_bytes = tide_reader_meta_integer(reader, TIDE_META_LIMIT);
+    history->started_wall_s = tide_reader_meta(reader, TIDE_META_STARTED).number;
+    history->interval_ns = tide_reader_meta(reader, TIDE_META_INTERVAL).number;
+    history->ended_ns = tide_reader_meta(reader, TIDE_META_ENDED).number;
+    history->exit_status = tide_reader_meta(reader, TIDE_META_EXIT).number;
+    history->exit_signal = tide_reader_meta(reader, TIDE_META_SIGNAL).number;
+    history->kernel_peak_bytes = tide_reader_meta(reader, TIDE_META_KERNEL_PEAK).number;
+    history->items = tide_reader_meta(reader, TIDE_META_ITEMS).number;
+    history->items_per_step = tide_reader_meta(reader, TIDE_META_PER_STEP).number;
+    history->limit_bytes = tide_reader_meta(reader, TIDE_META_LIMIT).number;
     return 0;
 }
 

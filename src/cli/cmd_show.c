@@ -101,8 +101,8 @@ static void json_head(struct show *show, struct tide_json *json)
     tide_json_document(json, stdout, false, "tidemark.show/1");
     tide_json_text(json, "file", show->path);
     tide_json_text(json, "command", history->command);
-    tide_json_text(json, "host", tide_reader_meta_text(show->reader, TIDE_META_HOST));
-    tide_json_text(json, "tool", tide_reader_meta_text(show->reader, TIDE_META_TOOL));
+    tide_json_text(json, "host", tide_reader_meta(show->reader, TIDE_META_HOST).text);
+    tide_json_text(json, "tool", tide_reader_meta(show->reader, TIDE_META_TOOL).text);
     tide_json_text(json, "started", date_text(history->started_wall_s, true, date) ? date : NULL);
     tide_json_real(json, "lasted_s", (double)show->summary.last_ns / TIDE_NS_PER_S);
     tide_json_bool(json, "clean_end", history->ended_ns != TIDE_UNKNOWN);

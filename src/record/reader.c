@@ -38,7 +38,7 @@ struct tide_reader {
     sqlite3 *db;
     char *name;      /* escaped for messages */
     int64_t version; /* of the schema */
-    char *meta;      /* text that tide_reader_meta_text() returned last */
+    char *meta;      /* text that tide_reader_meta() returned last */
     int64_t skipped;
     /* Largest key of the rows counted in `skipped`, so that a row that is seen again counts once. */
     int64_t counted[TIDE_SCHEMA_TABLES];
@@ -364,8 +364,7 @@ int64_t tide_reader_skipped(const struct tide_reader *reader)
 
 /* --- meta ---------------------------------------------------------------------------------------------- */
 
-/* The text of the value, if it has one, is valid until the next call. */
-static struct tide_meta_value find_meta(struct tide_reader *reader, const char *key)
+struct tide_meta_value tide_reader_meta(struct tide_reader *reader, const char *key)
 {
     struct tide_meta_value value = {NULL, TIDE_UNKNOWN};
     sqlite3_stmt *statement = NULL;
@@ -381,16 +380,6 @@ static struct tide_meta_value find_meta(struct tide_reader *reader, const char *
     }
     sqlite3_finalize(statement);
     return value;
-}
-
-const char *tide_reader_meta_text(struct tide_reader *reader, const char *key)
-{
-    return find_meta(reader, key).text;
-}
-
-int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key)
-{
-    return find_meta(reader, key).number;
 }
 
 /* --- iterations ---------------------------------------------------------------------------------------- */

@@ -43,9 +43,8 @@ bool tide_reader_is_written(const char *path);
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err);
 void tide_reader_end(struct tide_reader *reader);
 
-/* The value of a key; NULL or TIDE_UNKNOWN if there is none. The text is borrowed until the next call. */
-const char *tide_reader_meta_text(struct tide_reader *reader, const char *key);
-int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key);
+/* The value of a key; NULL and TIDE_UNKNOWN if there is none. The text is borrowed until the next call. */
+struct tide_meta_value tide_reader_meta(struct tide_reader *reader, const char *key);
 
 /* row: the struct of record.h that belongs to the table. */
 typedef int tide_on_row(void *context, const void *row);

@@ -246,7 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tide_arena_init(&arena, 256 << 20);
     if (tide_reader_adopt(db, "fuzzed", &reader, &err) == 0 &&
         tide_history_new(16 << 20, &history, &err) == 0) {
-        (void)tide_reader_meta_text(reader, TIDE_META_HOST);
+        (void)tide_reader_meta(reader, TIDE_META_HOST).text;
         int loaded = tide_history_load(history, reader, &err);
         TIDE_CHECK(loaded == 0 || err.text[0] != '\0', ==, 1);
         (void)tide_history_load(history, reader, &err);

@@ -52,10 +52,10 @@ static void what_is_written_is_read_back(void **state)
 
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_string_equal(tide_reader_meta_text(reader, TIDE_META_COMMAND), "python train.py");
-    assert_int_equal(tide_reader_meta_integer(reader, TIDE_META_STARTED), 1700000000);
-    assert_null(tide_reader_meta_text(reader, TIDE_META_HOST));
-    assert_int_equal(tide_reader_meta_integer(reader, TIDE_META_ENDED), TIDE_UNKNOWN);
+    assert_string_equal(tide_reader_meta(reader, TIDE_META_COMMAND).text, "python train.py");
+    assert_int_equal(tide_reader_meta(reader, TIDE_META_STARTED).number, 1700000000);
+    assert_null(tide_reader_meta(reader, TIDE_META_HOST).text);
+    assert_int_equal(tide_reader_meta(reader, TIDE_META_ENDED).number, TIDE_UNKNOWN);
     assert_int_equal(tide_reader_begin(reader, &err), 0);
     assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
                      0);
@@ -473,7 +473,7 @@ static void a_recording_of_version_1_is_read_as_one_without_a_heap(void **state)
     assert_int_equal(heap.frames + heap.stacks + heap.sites + heap.samples + heap.statuses, 0);
     struct tide_reader *reader = new_reader();
     memset(&seen, 0, sizeof seen);
-    assert_string_equal(tide_reader_meta_text(reader, TIDE_META_TOOL), "tidemark 0.1.0");
+    assert_string_equal(tide_reader_meta(reader, TIDE_META_TOOL).text, "tidemark 0.1.0");
     assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &seen, &err),
                      0);
     assert_int_equal(tide_reader_each(reader, TIDE_SCHEMA_TICK, 0, on_tick, &seen, &err), 0);
