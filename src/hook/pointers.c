@@ -28,33 +28,16 @@ struct shard {
 static TIDE_WIPED struct shard shards[TIDE_POINTERS_SHARDS];
 TIDE_WIPED _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
 TIDE_WIPED _Atomic uint8_t tide_pointers_pages[1 << TIDE_POINTERS_PAGE_BITS];
-static struct TIDE_WIPED {
-    _Atomic uint64_t bytes, count, pooled;
-} totals;
+struct tide_pointers_totals tide_pointers_totals;
 
 int tide_pointers_init(void)
 {
     return tide_wiped_declare(shards, sizeof shards) ||
                    tide_wiped_declare(tide_pointers_filter, sizeof tide_pointers_filter) ||
                    tide_wiped_declare(tide_pointers_pages, sizeof tide_pointers_pages) ||
-                   tide_wiped_declare(&totals, sizeof totals)
+                   tide_wiped_declare(&tide_pointers_totals, sizeof tide_pointers_totals)
                ? -1
                : 0;
-}
-
-uint64_t tide_pointers_bytes(void)
-{
-    return atomic_load_explicit(&totals.bytes, memory_order_relaxed);
-}
-
-uint64_t tide_pointers_count(void)
-{
-    return atomic_load_explicit(&totals.count, memory_order_relaxed);
-}
-
-uint64_t tide_pointers_pooled_count(void)
-{
-    return atomic_load_explicit(&totals.pooled, memory_order_relaxed);
 }
 
 static _Atomic uint8_t *filter_of(uintptr_t address)
@@ -67,9 +50,10 @@ static _Atomic uint8_t *filter_of(uintptr_t address)
 /* A counter that reached its maximum stays there: the filter then always says "perhaps" for its blocks. */
 static void count_change(uintptr_t address, int change)
 {
-    atomic_fetch_add_explicit(&totals.count, (uint64_t)(int64_t)change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tide_pointers_totals.count, (uint64_t)(int64_t)change, memory_order_relaxed);
     if (address & TIDE_POINTERS_POOL)
-        atomic_fetch_add_explicit(&totals.pooled, (uint64_t)(int64_t)change, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tide_pointers_totals.pooled, (uint64_t)(int64_t)change,
+                                  memory_order_relaxed);
     _Atomic uint8_t *counter = filter_of(address);
     uint8_t old = atomic_load_explicit(counter, memory_order_relaxed);
     while (old != STICKY &&
@@ -115,7 +99,7 @@ static int grow(struct shard *shard)
         tide_wiped_unmap(shard->entries, old_bytes);
     shard->entries = entries;
     shard->slots = slots;
-    atomic_fetch_add_explicit(&totals.bytes, bytes - old_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tide_pointers_totals.bytes, bytes - old_bytes, memory_order_relaxed);
     return 0;
 }
 
@@ -230,13 +214,13 @@ static size_t sweep_shard(struct shard *shard, const struct stretch *stretch)
 size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context)
 {
     size_t busy = 0;
-    if (start >= end || end > TIDE_POINTERS_POOL || !tide_pointers_pooled_count())
+    if (start >= end || end > TIDE_POINTERS_POOL || !tide_pointers_totals.pooled)
         return 0;
     struct stretch stretch = {.first = start | TIDE_POINTERS_POOL,
                               .last = (end - 1) | TIDE_POINTERS_POOL,
                               .on_block = on_block,
                               .context = context};
-    if ((end - start) >> 12 > tide_pointers_bytes() / sizeof(struct entry)) {
+    if ((end - start) >> 12 > tide_pointers_totals.bytes / sizeof(struct entry)) {
         for (int i = 0; i < TIDE_POINTERS_SHARDS; i++)
             busy += sweep_shard(&shards[i], &stretch);
         return busy;

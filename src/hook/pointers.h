@@ -15,6 +15,8 @@
 #ifndef TIDE_POINTERS_H
 #define TIDE_POINTERS_H
 
+#include "hook/wiped.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,11 +103,9 @@ enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_po
 typedef void tide_pointers_each(void *context, struct tide_pointers_block block);
 size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context);
 
-/* The bytes that the arrays take up, and the number of blocks in them. */
-uint64_t tide_pointers_bytes(void);
-uint64_t tide_pointers_count(void);
-
-/* How many of these blocks belong to pools. */
-uint64_t tide_pointers_pooled_count(void);
+extern struct TIDE_WIPED tide_pointers_totals {
+    _Atomic uint64_t bytes;         /* of the arrays */
+    _Atomic uint64_t count, pooled; /* blocks in them, and how many of these belong to pools */
+} tide_pointers_totals;
 
 #endif

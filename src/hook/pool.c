@@ -52,7 +52,7 @@ EXPORT void(tide_pool_free)(void *pointer)
 
 EXPORT void(tide_pool_clear)(void *start, size_t bytes)
 {
-    if (tide_pointers_pooled_count() && is_address(start))
+    if (tide_pointers_totals.pooled && is_address(start))
         TIDE_IN_TABLE(tide_blocks_clear(table, (uintptr_t)start, end_of(start, bytes)));
 }
 

@@ -282,7 +282,7 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kin
         uint64_t took_ns = tide_hook_clock_ns(CLOCK_MONOTONIC) - from;
         atomic_fetch_add_explicit(&table->unwind_ns, took_ns, memory_order_relaxed);
         tide_ledger_count(&table->unwinds_timed);
-        atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
+        atomic_store_explicit(&table->live_pointers, tide_pointers_totals.count, memory_order_relaxed);
     }
     uint64_t now = tide_hook_clock_ns(CLOCK_MONOTONIC_COARSE);
     count_own(table, now);

@@ -66,7 +66,7 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, bool open, struct t
 void tide_recorder_unmapped(const void *pointer, size_t bytes)
 {
     if (!tide_ranges_any(TIDE_RANGES_MAPPED) && !tide_ranges_any(TIDE_RANGES_RESERVED) &&
-        !tide_pointers_pooled_count())
+        !tide_pointers_totals.pooled)
         return;
     TIDE_IN_TABLE(cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes)));
 }

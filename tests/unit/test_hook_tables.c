@@ -36,7 +36,7 @@ static void the_map_is_what_a_plain_array_would_be(void **state)
 {
     (void)state;
     static struct tide_pointers_block model[MODEL];
-    uint64_t random = 1, count = tide_pointers_count();
+    uint64_t random = 1, count = tide_pointers_totals.count;
     for (int round = 0; round < 300000; round++) {
         uint64_t r = next_random(&random), i = r % MODEL;
         const void *pointer = (const void *)(uintptr_t)(0x7f0000001010 + i * 48);
@@ -57,13 +57,13 @@ static void the_map_is_what_a_plain_array_would_be(void **state)
             count -= model[i].blocks != 0;
             model[i] = (struct tide_pointers_block){0};
         }
-        assert_int_equal(tide_pointers_count(), count);
+        assert_int_equal(tide_pointers_totals.count, count);
     }
     for (uint64_t i = 0; i < MODEL; i++) {
         struct tide_pointers_block found;
         tide_pointers_take((const void *)(uintptr_t)(0x7f0000001010 + i * 48), &found);
     }
-    assert_int_equal(tide_pointers_count(), 0);
+    assert_int_equal(tide_pointers_totals.count, 0);
     /* Nothing is left in the filter either: no counter went above its maximum. */
     for (size_t i = 0; i < sizeof tide_pointers_filter; i++)
         assert_int_equal(tide_pointers_filter[i], 0);
@@ -77,12 +77,12 @@ static void a_full_map_says_so_and_empties_again(void **state)
     for (uint64_t i = 1; i <= most; i++)
         added += tide_pointers_add((const void *)(uintptr_t)(i * 64), block, &old) == TIDE_POINTERS_DONE;
     assert_true(added >= most / 10 * 7 && added <= most / 4 * 3);
-    assert_int_equal(tide_pointers_count(), added);
-    assert_true(tide_pointers_bytes() <= 24 * most);
+    assert_int_equal(tide_pointers_totals.count, added);
+    assert_true(tide_pointers_totals.bytes <= 24 * most);
     for (uint64_t i = 1; i <= most; i++)
         added -= tide_pointers_take((const void *)(uintptr_t)(i * 64), &old) == TIDE_POINTERS_DONE;
     assert_int_equal(added, 0);
-    assert_int_equal(tide_pointers_count(), 0);
+    assert_int_equal(tide_pointers_totals.count, 0);
 }
 
 /* ---- blocks of pools */
@@ -145,10 +145,10 @@ static void stretches_of_a_pool_are_what_a_plain_array_would_be(void **state)
     }
     drop(0, TIDE_POINTERS_POOL);
     assert_true(dropped_bytes > 0);
-    assert_int_equal(tide_pointers_pooled_count(), 0);
+    assert_int_equal(tide_pointers_totals.pooled, 0);
     for (uint64_t i = 0; i < MODEL; i += 4)
         assert_int_equal(tide_pointers_take((const void *)pooled_at(i), &old), TIDE_POINTERS_DONE);
-    assert_int_equal(tide_pointers_count(), 0);
+    assert_int_equal(tide_pointers_totals.count, 0);
     for (size_t i = 0; i < sizeof tide_pointers_pages; i++)
         assert_int_equal(tide_pointers_pages[i], 0);
 }
@@ -213,7 +213,7 @@ static void threads_share_the_map(void **state)
         pthread_join(threads[i], &wrong);
         assert_null(wrong);
     }
-    assert_int_equal(tide_pointers_count(), 0);
+    assert_int_equal(tide_pointers_totals.count, 0);
 }
 
 /* ---- latches */
