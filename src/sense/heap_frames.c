@@ -77,29 +77,26 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
                                 range->build_id, range->build_id_bytes);
     uint64_t found;
 
-    if (tide_map_get(&frames->module_by_key, key, &found)) {
-        /* Ask the process that has it mapped most recently. */
-        frames->modules[found].about.pid = pid;
-        frames->modules[found].about.start = range->start;
-        frames->modules[found].about.end = range->end;
-        return (int32_t)found;
+    if (!tide_map_get(&frames->module_by_key, key, &found)) {
+        if (TIDE_GROW(frames->modules, frames->module_capacity, frames->module_count + 1,
+                      TIDE_HEAP_FRAMES_MODULES) != 0)
+            return -1;
+        char *path = strdup(range->path);
+        if (!path || tide_map_put(&frames->module_by_key, key, frames->module_count) != 0) {
+            free(path);
+            return -1;
+        }
+        found = frames->module_count++;
+        frames->modules[found] =
+            (struct module){.about = {.path = path, .build_id_bytes = (uint32_t)range->build_id_bytes}};
+        memcpy(frames->modules[found].about.build_id, range->build_id, sizeof range->build_id);
     }
-    if (TIDE_GROW(frames->modules, frames->module_capacity, frames->module_count + 1,
-                  TIDE_HEAP_FRAMES_MODULES) != 0)
-        return -1;
-    char *path = strdup(range->path);
-    if (!path || tide_map_put(&frames->module_by_key, key, frames->module_count) != 0) {
-        free(path);
-        return -1;
-    }
-    struct tide_symbol_module about = {.pid = pid,
-                                       .start = range->start,
-                                       .end = range->end,
-                                       .path = path,
-                                       .build_id_bytes = (uint32_t)range->build_id_bytes};
-    memcpy(about.build_id, range->build_id, sizeof about.build_id);
-    frames->modules[frames->module_count] = (struct module){.about = about};
-    return (int32_t)frames->module_count++;
+    /* The process that has it mapped most recently is asked. */
+    struct tide_symbol_module *about = &frames->modules[found].about;
+    about->pid = pid;
+    about->start = range->start;
+    about->end = range->end;
+    return (int32_t)found;
 }
 
 /* Returns the frame with that key, adding it if necessary. */
@@ -202,12 +199,6 @@ static void write_row(struct tide_heap_look *look, struct frame *frame, const st
     }
 }
 
-/* An offset too large for a row is left out. */
-static int64_t offset_of(const struct frame *frame)
-{
-    return frame->address <= TIDE_LARGEST ? (int64_t)frame->address : TIDE_UNKNOWN;
-}
-
 /* Does nothing if the frame has its rows. */
 static void write_frame(struct tide_heap_look *look, struct frame *frame,
                         const struct tide_symbol_answer *answer)
@@ -217,10 +208,12 @@ static void write_frame(struct tide_heap_look *look, struct frame *frame,
                              .file = "",
                              .line = TIDE_UNKNOWN,
                              .module = module ? module->about.path : "",
-                             .offset = offset_of(frame)};
+                             .offset = TIDE_UNKNOWN};
 
     if (frame->rows > 0)
         return;
+    if (frame->address <= TIDE_LARGEST) /* a larger one is left out */
+        row.offset = (int64_t)frame->address;
     if (!answer || answer->count == 0)
         write_row(look, frame, &row);
     for (size_t i = 0; answer && i < answer->count; i++) {
