@@ -17,10 +17,11 @@ enum {
 
 /* --- who is in the group ------------------------------------------------------------------------------- */
 
+/* -1 if the process has ended. */
 static int64_t parent_of(const struct tide_tree *tree, int64_t pid)
 {
     struct tide_stat stat;
-    return tide_proc_read_stat(tree->proc_fd, pid, &stat) ? 0 : stat.parent_pid;
+    return tide_proc_read_stat(tree->proc_fd, pid, &stat) ? -1 : stat.parent_pid;
 }
 
 static bool is_above(const struct tide_tree *tree, int64_t pid, int64_t below)
@@ -43,12 +44,11 @@ static bool is_ours(const struct tide_tree *tree, int64_t pid)
  * its ancestors decide; one that has ended has no memory. */
 static bool is_other(const struct tide_tree *tree, int64_t pid)
 {
-    struct tide_stat stat;
     if (pid <= 0)
         return true;
-    if (is_ours(tree, pid) || tide_proc_read_stat(tree->proc_fd, pid, &stat))
+    int64_t above = is_ours(tree, pid) ? -1 : parent_of(tree, pid);
+    if (above < 0)
         return false;
-    int64_t above = stat.parent_pid;
     for (int i = 0; i < DEEPEST && above > 0; i++, above = parent_of(tree, above))
         if (is_ours(tree, above))
             return false;
