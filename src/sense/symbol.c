@@ -369,12 +369,9 @@ static Dwarf *open_dwarf(struct file *file)
 {
     Dwarf *dwarf = file->elf ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
     Dwarf_CU *unit = NULL;
-    Dwarf_Half version;
-    uint8_t type;
-    Dwarf_Die die, sub;
 
     /* A file can have the sections but nothing in them. */
-    if (dwarf && dwarf_get_units(dwarf, NULL, &unit, &version, &type, &die, &sub) != 0) {
+    if (dwarf && dwarf_get_units(dwarf, NULL, &unit, NULL, NULL, NULL, NULL) != 0) {
         dwarf_end(dwarf);
         dwarf = NULL;
     }
@@ -411,14 +408,12 @@ static bool add_range(struct module *module, size_t *capacity, struct range rang
 static void make_ranges(struct module *module)
 {
     Dwarf_CU *unit = NULL;
-    Dwarf_Half version;
-    uint8_t type;
-    Dwarf_Die die, sub;
+    Dwarf_Die die;
     size_t capacity = 0;
     bool room = true;
 
     module->ranges_made = true;
-    while (room && dwarf_get_units(module->dwarf, unit, &unit, &version, &type, &die, &sub) == 0) {
+    while (room && dwarf_get_units(module->dwarf, unit, &unit, NULL, NULL, &die, NULL) == 0) {
         Dwarf_Addr base, low, high;
         ptrdiff_t at = 0;
         for (int n = 0; room && n < RANGES_PER_UNIT && (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0;
@@ -444,12 +439,11 @@ static bool find_unit(struct module *module, uint64_t address, Dwarf_Die *ret_un
 /* With -gsplit-dwarf the DIEs are in a separate file and this one has only a skeleton. */
 static void enter_split_unit(Dwarf_Die *unit)
 {
-    Dwarf_Die die, sub;
-    Dwarf_Half version;
+    Dwarf_Die sub;
     uint8_t type;
 
-    if (dwarf_cu_info(unit->cu, &version, &type, &die, &sub, NULL, NULL, NULL) == 0 &&
-        type == DW_UT_skeleton && dwarf_tag(&sub) != DW_TAG_invalid && sub.addr)
+    if (dwarf_cu_info(unit->cu, NULL, &type, NULL, &sub, NULL, NULL, NULL) == 0 && type == DW_UT_skeleton &&
+        dwarf_tag(&sub) != DW_TAG_invalid && sub.addr)
         *unit = sub;
 }
 
