@@ -111,10 +111,7 @@ static void put_python(const struct words *words, const char *program, char out[
     for (size_t i = 1; i < words->count; i++) {
         const char *word = words->word[i];
         if (word[0] != '-') {
-            if (strstr(word, "/compile_worker/"))
-                put(out, "compile_worker");
-            else
-                put(out, basename_of(word));
+            put(out, strstr(word, "/compile_worker/") ? "compile_worker" : basename_of(word));
             return;
         }
         /* Options may be bundled and carry their value: -uc CODE, -mMODULE, -Xdev. */

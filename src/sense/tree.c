@@ -512,14 +512,6 @@ static const struct tide_member *forebear(const struct tide_tree *tree, const st
     return NULL;
 }
 
-static void set_role(struct tide_member *member, const char *role)
-{
-    if (strcmp(role, member->role) == 0)
-        return;
-    snprintf(member->role, sizeof member->role, "%s", role);
-    member->row_stale = true;
-}
-
 /* A process that is exiting has no arguments any more. If it has its parent's name, it was forked and ran the
  * same. */
 static void name_role(struct tide_tree *tree, struct tide_member *member)
@@ -538,7 +530,10 @@ static void name_role(struct tide_tree *tree, struct tide_member *member)
     };
     member->forked = input.same_args_as_parent;
     tide_role_base(input.name, input.args, input.args_len, member->base);
-    set_role(member, tide_role_of(&input, role));
+    if (strcmp(tide_role_of(&input, role), member->role) != 0) {
+        memcpy(member->role, role, sizeof role);
+        member->row_stale = true;
+    }
 }
 
 /* Called with the arguments, since both change on exec. */
