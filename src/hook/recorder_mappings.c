@@ -32,20 +32,15 @@ static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end
         tide_ledger_count(&table->lost_frees);
 }
 
-/* The range is new memory of the site. A range that joins the one before it is not a block of its own. */
-static void add_mapped(struct tide_heap_head *table, struct tide_range range, bool join)
+/* The range is new memory of its site (open), or a new reservation. Memory that joins the range before it is
+ * not a block of its own. */
+static void add(struct tide_heap_head *table, struct tide_range range, bool open, bool join)
 {
-    int added = tide_ranges_add(TIDE_RANGES_MAPPED, range, join);
+    int added = tide_ranges_add(open ? TIDE_RANGES_MAPPED : TIDE_RANGES_RESERVED, range, join);
     if (added < 0)
         tide_ledger_count(&table->dropped_pointers);
-    else
+    else if (open)
         tide_ledger_allocated(table, range.site, (int64_t)(range.end - range.start), !added);
-}
-
-static void add_reserved(struct tide_heap_head *table, uintptr_t start, uintptr_t end)
-{
-    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end}, false))
-        tide_ledger_count(&table->dropped_pointers);
 }
 
 void tide_recorder_mapped(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller)
@@ -56,10 +51,8 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, bool open, struct t
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
     int32_t site = open ? tide_recorder_site(table, TIDE_SITE_MMAP, caller) : 0;
-    if (!open)
-        add_reserved(table, start, end);
-    else if (site >= 0)
-        add_mapped(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, false);
+    if (site >= 0)
+        add(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, open, false);
     tide_recorder_leave();
 }
 
@@ -81,11 +74,8 @@ static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t en
         piece.end = piece.end < end ? piece.end : end;
         if (tide_ranges_cut(from, piece.start, piece.end, open ? NULL : on_cut, table))
             return -1;
-        if (open)
-            add_mapped(table, (struct tide_range){.start = piece.start, .end = piece.end, .site = site},
-                       true);
-        else
-            add_reserved(table, piece.start, piece.end);
+        piece.site = site;
+        add(table, piece, open, open);
         start = piece.end;
     }
     return 0;
@@ -150,7 +140,7 @@ void tide_recorder_stayed(const struct tide_recorder_moving *moving)
     for (size_t i = 0; i < moving->count; i++) {
         struct tide_range piece = moving->pieces[i];
         if (i >= moving->mapped)
-            add_reserved(table, piece.start, piece.end);
+            add(table, piece, false, false);
         else if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece, false))
             tide_ledger_changed(table, piece.site, (int64_t)(piece.end - piece.start), 1);
         else
