@@ -1,4 +1,7 @@
-#include "show/screen/chart.h"
+/*
+ * chart.c - the chart of one row: its floor is solid, spikes above it are dots.
+ */
+#include "show/screen/view.h"
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"

@@ -3,7 +3,6 @@
  */
 #include "show/screen/view.h"
 #include "base/units.h"
-#include "show/screen/chart.h"
 #include "show/text/verdict_text.h"
 
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 #include "show/screen/view.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "show/screen/chart.h"
 
 #include <inttypes.h>
 #include <math.h>

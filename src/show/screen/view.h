@@ -35,4 +35,12 @@ enum tide_style tide_verdict_style(const struct tide_verdict *verdict);
  * Scrolls so that the chosen row is visible. */
 void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows);
 
+/* Draws the chosen row (chart.c) into `rows` lines from `top`, including axis, labels and phases. */
+void tide_chart_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows);
+
+/* Draws a sparkline: the lowest level in each column, so that spikes do not hide growth. At most
+ * TIDE_SPARK_MAX columns. */
+void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
+                     const struct tide_bin *bins, int columns);
+
 #endif
