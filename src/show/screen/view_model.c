@@ -337,23 +337,25 @@ static void move_cursor(struct tide_model *model, double share)
 
 /* The actions of keys. A function gets the key, because some keys come in pairs. */
 
-static void choose(struct tide_model *model, ptrdiff_t by)
+/* Returns by how many lines a key moves; 0: it does not. */
+static ptrdiff_t lines_of(int key, ptrdiff_t page, ptrdiff_t all)
 {
-    ptrdiff_t to = (ptrdiff_t)model->chosen + by, last = (ptrdiff_t)model->row_count - 1;
-    to = to > last ? last : to;
-    model->chosen = to < 0 ? 0 : (size_t)to;
-    model->chosen_key = model->row_count ? model->rows[model->chosen].key : 0;
+    return key == TIDE_KEY_UP || key == 'k'     ? -1
+           : key == TIDE_KEY_DOWN || key == 'j' ? 1
+           : key == TIDE_KEY_PAGE_UP            ? -page
+           : key == TIDE_KEY_PAGE_DOWN          ? page
+           : key == TIDE_KEY_HOME               ? -all
+           : key == TIDE_KEY_END                ? all
+                                                : 0;
 }
 
 static void do_choose(struct tide_model *model, int key)
 {
     ptrdiff_t page = model->page_rows > 1 ? model->page_rows - 1 : 1, all = (ptrdiff_t)model->row_count;
-    choose(model, key == TIDE_KEY_UP || key == 'k'     ? -1
-                  : key == TIDE_KEY_DOWN || key == 'j' ? 1
-                  : key == TIDE_KEY_PAGE_UP            ? -page
-                  : key == TIDE_KEY_PAGE_DOWN          ? page
-                  : key == TIDE_KEY_HOME               ? -all
-                                                       : all);
+    ptrdiff_t to = (ptrdiff_t)model->chosen + lines_of(key, page, all);
+    to = to > all - 1 ? all - 1 : to;
+    model->chosen = to < 0 ? 0 : (size_t)to;
+    model->chosen_key = model->row_count ? model->rows[model->chosen].key : 0;
 }
 
 static void do_fold(struct tide_model *model, int key)
@@ -502,23 +504,10 @@ const struct tide_key_help *tide_model_help(size_t i)
 /* In a text pane, the keys that choose rows scroll instead. */
 static bool scroll_pane(struct tide_model *model, int key)
 {
-    static const struct {
-        int key, by;
-    } scrolls[] = {{TIDE_KEY_UP, -1},
-                   {TIDE_KEY_DOWN, 1},
-                   {'k', -1},
-                   {'j', 1},
-                   {TIDE_KEY_PAGE_UP, -10},
-                   {TIDE_KEY_PAGE_DOWN, 10},
-                   {TIDE_KEY_HOME, -1000000},
-                   {TIDE_KEY_END, 1000000}};
-    for (size_t i = 0; i < sizeof scrolls / sizeof *scrolls; i++)
-        if (scrolls[i].key == key) {
-            int to = model->pane_scroll + scrolls[i].by;
-            model->pane_scroll = to < 0 ? 0 : to > 1000000 ? 1000000 : to;
-            return true;
-        }
-    return false;
+    enum { PAGE = 10, ALL = 1000000 };
+    ptrdiff_t by = lines_of(key, PAGE, ALL), to = model->pane_scroll + by;
+    model->pane_scroll = to < 0 ? 0 : to > ALL ? ALL : (int)to;
+    return by != 0;
 }
 
 bool tide_model_key(struct tide_model *model, int key)
