@@ -194,6 +194,8 @@ void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top
         model->top = model->chosen;
     if (model->chosen >= model->top + page)
         model->top = model->chosen - page + 1;
+    if (model->top + page > model->row_count)
+        model->top = model->row_count > page ? model->row_count - page : 0;
     for (int line = 1; line < rows; line++) {
         size_t at = model->top + (size_t)line - 1;
         if (at >= model->row_count)

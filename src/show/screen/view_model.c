@@ -131,13 +131,6 @@ static void keep_chosen(struct tide_model *model)
         }
     model->chosen = found;
     model->chosen_key = model->row_count ? model->rows[found].key : 0;
-    size_t page = model->page_rows > 0 ? (size_t)model->page_rows : 1;
-    if (model->top > model->chosen)
-        model->top = model->chosen;
-    if (model->chosen >= model->top + page)
-        model->top = model->chosen - page + 1;
-    if (model->top + page > model->row_count)
-        model->top = model->row_count > page ? model->row_count - page : 0;
 }
 
 static int rebuild(struct tide_model *model)
