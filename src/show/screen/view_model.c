@@ -18,14 +18,12 @@ void tide_model_init(struct tide_model *model)
     *model =
         (struct tide_model){.following = true, .by_steps = true, .page_rows = 1, .peak_bytes = TIDE_UNKNOWN};
     tide_map_init(&model->toggled, FOLDS_MAX);
-    tide_map_init(&model->judged, FOLDS_MAX);
     tide_arena_init(&model->marks_arena, MARKS_BYTES);
 }
 
 void tide_model_release(struct tide_model *model)
 {
     tide_map_release(&model->toggled);
-    tide_map_release(&model->judged);
     tide_arena_release(&model->marks_arena);
     free(model->rows);
     free(model->members);

@@ -98,7 +98,6 @@ struct tide_model {
     size_t epoch_count;
     struct tide_arena marks_arena; /* holds these three */
     size_t marks, ticks;           /* of the history that they were made from */
-    struct tide_map judged;        /* from rows to verdicts */
     struct tide_map toggled;       /* keys of rows that the user folded or unfolded */
     struct tide_row_moment *moments;
     size_t moment_capacity, member_capacity;

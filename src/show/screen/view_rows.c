@@ -189,34 +189,21 @@ static void kids_of(const struct tide_model *model, size_t count, int64_t parent
     *ret_end = edge[1];
 }
 
-/* Indexes the judged series: a process by its id, a role by its name, the tree by 0. */
-static int index_judged(struct tide_model *model)
-{
-    const struct tide_assessment *assessment = model->assessment;
-    tide_map_clear(&model->judged);
-    for (size_t i = 0; assessment && i < assessment->count; i++) {
-        const struct tide_judged *judged = &assessment->judged[i];
-        uint64_t key = (uint64_t)judged->process;
-        if (judged->subject == TIDE_SUBJECT_ROLE) {
-            key = tide_map_text_key(judged->role ? judged->role : "") | ROLE_BIT;
-        } else if (judged->subject == TIDE_SUBJECT_TREE) {
-            key = 0;
-        } else if (judged->subject != TIDE_SUBJECT_PROCESS) {
-            continue;
-        }
-        uint64_t worse;
-        if (!tide_map_get(&model->judged, key, &worse) && tide_map_put(&model->judged, key, i))
-            return -1;
-    }
-    return 0;
-}
-
+/* Returns the worst judged series of a row; NULL: none was judged. */
 static const struct tide_judged *judged_of(const struct tide_model *model, const struct tide_row *row)
 {
-    uint64_t key = (uint64_t)row->process, at;
-    if (row->kind == TIDE_ROW_ROLE)
-        key = tide_map_text_key(role_of(process_of(model, row->process))) | ROLE_BIT;
-    return tide_map_get(&model->judged, key, &at) ? &model->assessment->judged[at] : NULL;
+    static const enum tide_subject subjects[] = {[TIDE_ROW_TREE] = TIDE_SUBJECT_TREE,
+                                                 [TIDE_ROW_ROLE] = TIDE_SUBJECT_ROLE,
+                                                 [TIDE_ROW_PROCESS] = TIDE_SUBJECT_PROCESS};
+    for (size_t i = 0; model->assessment && i < model->assessment->count; i++) {
+        const struct tide_judged *j = &model->assessment->judged[i];
+        if (j->subject == subjects[row->kind] &&
+            (row->kind != TIDE_ROW_PROCESS || j->process == row->process) &&
+            (row->kind != TIDE_ROW_ROLE ||
+             !strcmp(j->role ? j->role : "", role_of(process_of(model, row->process)))))
+            return j;
+    }
+    return NULL;
 }
 
 static bool toggled(const struct tide_model *model, uint64_t key)
@@ -416,7 +403,7 @@ static int build_flat(struct tide_model *model, size_t count)
 int tide_rows_build(struct tide_model *model)
 {
     model->row_count = 0;
-    if (fill_moments(model) || index_judged(model))
+    if (fill_moments(model))
         return -1;
     find_tree_peak(model);
     size_t count = collect(model);
