@@ -102,13 +102,17 @@ static void put_data(FILE *out, const char *id, const struct piece *json)
 
 /* --- pieces ------------------------------------------------------------------------------------------ */
 
-static int write_timeline(struct tide_report_page *page, struct piece *ret)
+/* Makes a piece, anew if it was made before, of what `put` writes to page->out. */
+static int write_piece(struct tide_report_page *page, struct piece *piece,
+                       void (*put)(struct tide_report_page *page))
 {
-    FILE *out = open_memstream(&ret->text, &ret->len);
-    if (!out)
+    free(piece->text);
+    *piece = (struct piece){NULL, 0};
+    page->out = open_memstream(&piece->text, &piece->len);
+    if (!page->out)
         return no_memory(page->err);
-    tide_report_put_timeline_data(out, page);
-    return fclose(out) ? no_memory(page->err) : 0;
+    put(page);
+    return fclose(page->out) || page->torn ? no_memory(page->err) : 0;
 }
 
 /* Returns how many sites to try next after `had` sites took `len` bytes instead of `room`. Part of their size
@@ -129,39 +133,23 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
         extra_ns[extra++] = spikes->points[i].t_ns;
     for (size_t most = SITES_MOST;;) {
         struct tide_arena_mark mark = tide_arena_mark(&page->arena);
-        struct tide_report_sites sites;
         /* cppcheck-suppress uninitvar ; as many are set as are read */
         if (tide_report_sites_make(page->h, page->a, page->growth, extra_ns, extra, most, &page->arena,
-                                   &sites, page->err))
+                                   &page->sites, page->err) ||
+            write_piece(page, ret, tide_report_put_sites_data))
             return -1;
-        FILE *out = open_memstream(&ret->text, &ret->len);
-        if (!out)
-            return no_memory(page->err);
-        tide_report_put_sites_data(out, &sites);
-        page->sites_shown = sites.site_count;
-        page->sites_left_out = sites.left_out;
         tide_arena_rewind(&page->arena, mark);
-        if (fclose(out))
-            return no_memory(page->err);
-        size_t len = ret->len;
-        if (len <= room)
+        page->no_room = ret->len > room && most <= 1;
+        if (ret->len <= room || page->no_room)
             return 0;
-        free(ret->text);
-        *ret = (struct piece){NULL, 0};
-        page->no_room = most <= 1;
-        if (page->no_room)
-            return 0;
-        size_t had = page->sites_shown < most ? page->sites_shown : most;
-        most = fewer(had, room, len);
+        size_t shown = page->sites.site_count;
+        most = fewer(shown < most ? shown : most, room, ret->len);
     }
 }
 
 /* Writes head to footer, without the script and its data. */
-static int write_static(struct tide_report_page *page, struct piece *ret)
+static void put_static(struct tide_report_page *page)
 {
-    page->out = open_memstream(&ret->text, &ret->len);
-    if (!page->out)
-        return no_memory(page->err);
     put_head(page);
     tide_report_put_verdict(page);
     put_timeline(page);
@@ -172,7 +160,6 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
     tide_report_put_tables(page);
     tide_report_put_losses(page);
     put_end(page);
-    return fclose(page->out) || page->torn ? no_memory(page->err) : 0;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------- */
@@ -192,14 +179,12 @@ static int write_fixed(struct tide_report_page *page, struct piece *fixed, struc
     for (page->thrift = 1; page->thrift <= THRIFT_MOST; page->thrift *= 2) {
         if (tide_report_series_make(&page->summary, page->a, page->thrift, &page->arena, &page->set,
                                     page->err) ||
-            write_timeline(page, timeline) || write_static(page, fixed))
+            write_piece(page, timeline, tide_report_put_timeline_data) ||
+            write_piece(page, fixed, put_static))
             return -1;
         *ret_taken = assets + fixed->len + timeline->len + ROOM_LEAST;
         if (*ret_taken + (page->growth ? ROOM_FOR_SITES : 0) <= TIDE_REPORT_MOST)
             return 0;
-        free(fixed->text);
-        free(timeline->text);
-        *fixed = *timeline = (struct piece){NULL, 0};
     }
     return tide_err_set(page->err, "the recording does not fit into a page of %d bytes", TIDE_REPORT_MOST);
 }
@@ -217,9 +202,7 @@ static int make_page(struct tide_report_page *page, struct piece pieces[static 3
     if (write_sites(page, TIDE_REPORT_MOST - taken, sites))
         return -1;
     /* Only now is it known how many sites were left out, which the page says. */
-    free(fixed->text);
-    *fixed = (struct piece){NULL, 0};
-    return write_static(page, fixed);
+    return write_piece(page, fixed, put_static);
 }
 
 int tide_report_write(const struct tide_report *report, FILE *out, struct tide_err *err)
@@ -232,7 +215,7 @@ int tide_report_write(const struct tide_report *report, FILE *out, struct tide_e
     if (!bad) {
         fwrite(pieces[0].text, 1, pieces[0].len, out);
         put_data(out, "timeline-data", &pieces[1]);
-        if (pieces[2].text)
+        if (pieces[2].text && !page.no_room)
             put_data(out, "sites-data", &pieces[2]);
         put_script(out, tide_asset_d3, tide_asset_d3_len);
         put_script(out, tide_asset_script, tide_asset_script_len);

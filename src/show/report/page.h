@@ -17,12 +17,11 @@ struct tide_report_page {
     struct tide_summary summary;
     struct tide_report_set set;
     struct tide_report_marks marks;
-    struct tide_blame *growth; /* NULL: there are no call sites */
-    size_t sites_left_out;     /* set once the sites have been chosen */
-    size_t sites_shown;
-    bool torn;     /* memory ran out for a part */
-    bool no_room;  /* there is no room even for the sums of the sites */
-    size_t thrift; /* 1, 2, 4 ...: rows and points are divided by it */
+    struct tide_blame *growth;      /* NULL: there are no call sites */
+    struct tide_report_sites sites; /* once they are written, only how many there are */
+    bool torn;                      /* memory ran out for a part */
+    bool no_room;                   /* there is no room even for the sums of the sites */
+    size_t thrift;                  /* 1, 2, 4 ...: rows and points are divided by it */
     FILE *out;
     struct tide_err *err;
 };
@@ -44,7 +43,7 @@ void tide_report_put_tables(struct tide_report_page *page);
 void tide_report_put_losses(struct tide_report_page *page);
 
 /* page_data.c: the data for the script. */
-void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *page);
-void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites);
+void tide_report_put_timeline_data(struct tide_report_page *page);
+void tide_report_put_sites_data(struct tide_report_page *page);
 
 #endif

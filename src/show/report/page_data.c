@@ -100,11 +100,11 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     tide_json_end(json);
 }
 
-void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *page)
+void tide_report_put_timeline_data(struct tide_report_page *page)
 {
     const struct tide_report_set *set = &page->set;
     struct tide_json json;
-    tide_json_document(&json, out, true, "tidemark.timeline/1");
+    tide_json_document(&json, page->out, true, "tidemark.timeline/1");
     json.in_page = true;
     tide_json_integer(&json, "end", milliseconds(page->summary.last_ns));
     tide_json_integer(&json, "beside", (int64_t)set->beside);
@@ -117,10 +117,11 @@ void tide_report_put_timeline_data(FILE *out, const struct tide_report_page *pag
     tide_json_end(&json);
 }
 
-void tide_report_put_sites_data(FILE *out, const struct tide_report_sites *sites)
+void tide_report_put_sites_data(struct tide_report_page *page)
 {
+    const struct tide_report_sites *sites = &page->sites;
     struct tide_json json;
-    tide_json_document(&json, out, true, "tidemark.sites/1");
+    tide_json_document(&json, page->out, true, "tidemark.sites/1");
     json.in_page = true;
     put_differences(&json, "moments", sites->moments_ns, sizeof *sites->moments_ns, sites->moment_count,
                     TIDE_NS_PER_MS);

@@ -274,12 +274,12 @@ static void put_left_out(struct tide_report_page *page)
             "<li>The view of live bytes by call stack has no room in this page; 'tidemark blame' has the same "
             "numbers.</li>\n",
             out);
-    else if (page->sites_left_out)
+    else if (page->sites.left_out)
         fprintf(
             out,
             "<li>%s call sites have their own place in the view of live bytes; the %s smallest are shown together, "
             "as \"other call sites\" of their process.</li>\n",
-            TIDE_COUNT((double)page->sites_shown), TIDE_COUNT((double)page->sites_left_out));
+            TIDE_COUNT((double)page->sites.site_count), TIDE_COUNT((double)page->sites.left_out));
 }
 
 void tide_report_put_losses(struct tide_report_page *page)
