@@ -17,41 +17,6 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     return tide_err_hint(err, "to train a language model: tidemark train lm");
 }
 
-static struct tide_task *make_task(struct tide_command_call *call, struct tide_err *err)
-{
-    if (call->count > 0) {
-        tide_err_set(err, "%s: unexpected '%s'", call->command->name, TIDE_SHOWN(call->operands[0], 96));
-        tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
-        return NULL;
-    }
-    struct tide_train_values *values = (void *)call->values;
-    tide_train_settle(values);
-    struct tide_task *task = values->make(values, err);
-    if (!task && !err->text[0])
-        tide_err_set(err, "out of memory");
-    return task;
-}
-
-int tide_train_main(struct tide_command_call *call, struct tide_err *err)
-{
-    struct tide_task *task = make_task(call, err);
-    return task ? tide_train_run((const void *)call->values, task, err) : -1;
-}
-
-int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err)
-{
-    struct tide_command_call call;
-    int status = tide_command_read(&tide_command_train, argc, argv, &call, err);
-    if (status)
-        return status;
-    if (call.command == &tide_command_train)
-        return run(&call, err);
-    struct tide_task *task = make_task(&call, err);
-    struct tide_train_values *values = (void *)call.values;
-    values->train.plans_only = true;
-    return task ? tide_trainer_new(task, &values->train, ret_trainer, err) : -1;
-}
-
 const struct tide_command tide_command_train = {
     .name = "train",
     .synopsis = "TASK [options]",

@@ -136,11 +136,10 @@ struct loop {
     int64_t begin_ns, first_step; /* first_step: steps done by earlier runs */
     int64_t line_ns, drawn_ns, report_every;
     int64_t busy_ns, tokens, steps; /* of the steps since the last line */
-    struct tide_train_resident resident;
-    double peak;       /* of matrix products, operations per second */
-    int threads;       /* the fastest number of threads so far; 0: none yet */
-    int64_t evaluated; /* the last step after which it was evaluated */
-    bool is_halfway;   /* stopped in the middle of a step */
+    double peak;                    /* of matrix products, operations per second */
+    int threads;                    /* the fastest number of threads so far; 0: none yet */
+    int64_t evaluated;              /* the last step after which it was evaluated */
+    bool is_halfway;                /* stopped in the middle of a step */
     char sample[512];
 };
 
@@ -189,7 +188,7 @@ static int evaluate(struct loop *l, bool last, struct tide_err *err)
     if (tide_trainer_evaluate(l->trainer, last, err))
         return -1;
     l->evaluated = l->trainer->done;
-    l->resident.evaluation = tide_train_rss(&l->view, NULL);
+    l->view.resident.evaluation = tide_train_rss(&l->view, NULL);
     return 0;
 }
 
@@ -208,7 +207,7 @@ static int save(struct loop *l)
     if (!l->trainer->options.out)
         return 0;
     if (!tide_trainer_save(l->trainer, &err)) {
-        l->resident.checkpoint = tide_train_rss(&l->view, NULL);
+        l->view.resident.checkpoint = tide_train_rss(&l->view, NULL);
         return 0;
     }
     tide_train_clear(&l->view);
@@ -253,7 +252,7 @@ static void look(struct loop *l, bool evaluated)
     if (l->view.bar ? evaluated : due || evaluated)
         report(l);
     if (first)
-        l->resident.step = tide_train_rss(&l->view, &l->view.first_anonymous_bytes);
+        l->view.resident.step = tide_train_rss(&l->view, &l->view.first_anonymous_bytes);
     if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
         note_speed(l);
         tide_train_draw(&l->view, &l->progress);
@@ -333,7 +332,6 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
                     struct tide_err *err)
 {
     struct loop l = {.values = v, .trainer = trainer, .peak = peak, .begin_ns = tide_clock_ns()};
-    l.resident = (struct tide_train_resident){-1, -1, -1};
     l.first_step = trainer->done;
     l.line_ns = l.begin_ns;
     l.report_every = v->report_every ? v->report_every : (steps_of(&l) + REPORTS - 1) / REPORTS;
@@ -349,7 +347,7 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
     int status = train(&l, err);
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)
-        tide_train_print_memory(&l.view, trainer, &l.resident);
+        tide_train_print_memory(&l.view, trainer);
     tide_train_view_release(&l.view);
     return code;
 }
@@ -387,14 +385,39 @@ static enum tide_dtype dtype_of(const char *word)
                                    : TIDE_F32;
 }
 
-void tide_train_settle(struct tide_train_values *v)
+/* Makes the task that a command's arguments describe; sets also what its options give as words. */
+static struct tide_task *make_task(struct tide_command_call *call, struct tide_err *err)
 {
+    struct tide_train_values *v = (void *)call->values;
+    if (call->count > 0) {
+        tide_err_set(err, "%s: unexpected '%s'", call->command->name, TIDE_SHOWN(call->operands[0], 96));
+        tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
+        return NULL;
+    }
     v->train.settings.dtype = dtype_of(v->dtype);
     v->train.settings.stored = dtype_of(v->weights);
     v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
     v->train.keep = (int)v->keep;
     v->train.plans_only = v->dry_run;
     v->train.hurries = hurries;
+    struct tide_task *task = v->make(v, err);
+    if (!task && !err->text[0])
+        tide_err_set(err, "out of memory");
+    return task;
+}
+
+int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err)
+{
+    struct tide_command_call call;
+    int status = tide_command_read(&tide_command_train, argc, argv, &call, err);
+    if (status)
+        return status;
+    if (call.command == &tide_command_train)
+        return call.command->run(&call, err); /* no task was named */
+    struct tide_task *task = make_task(&call, err);
+    struct tide_train_values *values = (void *)call.values;
+    values->train.plans_only = true;
+    return task ? tide_trainer_new(task, &values->train, ret_trainer, err) : -1;
 }
 
 /* Shows why a run may be slow on this processor. */
@@ -412,13 +435,14 @@ static void print_processor(const struct tide_trainer *trainer)
         fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
 }
 
-int tide_train_run(const struct tide_train_values *v, struct tide_task *task, struct tide_err *err)
+int tide_train_main(struct tide_command_call *call, struct tide_err *err)
 {
     int code = TIDE_EXIT_OK;
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is reported like a full disk */
+    const struct tide_train_values *v = (const void *)call->values;
+    struct tide_task *task = make_task(call, err);
     struct tide_trainer *trainer;
-    struct tide_train_view view = {.json = v->json};
-    if (tide_trainer_new(task, &v->train, &trainer, err))
+    if (!task || tide_trainer_new(task, &v->train, &trainer, err))
         return -1;
     int64_t steps = trainer->options.settings.steps;
     bool is_over = !v->dry_run && trainer->done >= steps;
@@ -426,7 +450,7 @@ int tide_train_run(const struct tide_train_values *v, struct tide_task *task, st
         fprintf(stderr, "tidemark: %s\n", trainer->passed_over);
     if (v->verbose)
         print_processor(trainer);
-    if (tide_train_print_layout(&view, trainer, v->dry_run, err))
+    if (tide_train_print_layout(v->json, trainer, v->dry_run, err))
         code = -1;
     else if (!v->dry_run && !is_over)
         code = start(v, trainer, err);

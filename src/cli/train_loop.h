@@ -27,17 +27,10 @@ extern const struct tide_option tide_train_shared[];
 /* The defaults. */
 void tide_train_values_init(struct tide_train_values *values, tide_train_make *make);
 
-/* Call after the options are parsed: sets those fields of `train` that options give as words. */
-void tide_train_settle(struct tide_train_values *values);
-
-/* Plans the run and, without --dry-run, trains. Frees the task. Returns the exit code, or -1. */
-int tide_train_run(const struct tide_train_values *values, struct tide_task *task, struct tide_err *err);
-
-/* ---- cmd_train.c and its tasks */
-
 extern const struct tide_command tide_train_lm, tide_train_grpo, tide_train_selfplay;
 
-/* The main function of every task: makes the task, and trains it. */
+/* The main function of every task: makes it, plans the run and, without --dry-run, trains. Returns the exit
+ * code, or -1. */
 int tide_train_main(struct tide_command_call *call, struct tide_err *err);
 
 /* Parses the arguments of `tidemark train` and plans that run without taking its memory. Returns 1 if help

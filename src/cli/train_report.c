@@ -17,7 +17,7 @@ enum { LINE = 256, BAR = 24 };
 void tide_train_view_init(struct tide_train_view *view, bool json)
 {
     const char *term = getenv("TERM");
-    *view = (struct tide_train_view){.json = json, .first_anonymous_bytes = -1};
+    *view = (struct tide_train_view){.json = json, .first_anonymous_bytes = -1, .resident = {-1, -1, -1}};
     view->bar = !json && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     view->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 }
@@ -120,17 +120,16 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     tide_json_end(&json);
 }
 
-int tide_train_print_layout(const struct tide_train_view *view, const struct tide_trainer *t, bool only,
-                            struct tide_err *err)
+int tide_train_print_layout(bool json, const struct tide_trainer *t, bool only, struct tide_err *err)
 {
     struct tide_breakdown b;
     if (tide_train_breakdown(t, &b, err))
         return -1;
-    if (view->json && only) {
+    if (json && only) {
         print_layout_json(stdout, t, &b);
         return 0;
     }
-    FILE *out = view->json ? stderr : stdout;
+    FILE *out = json ? stderr : stdout;
     t->task->kind->describe(t->task, t, out);
     print_layout_text(out, t, &b);
     if (t->resumed[0])
@@ -272,18 +271,19 @@ static void print_phase(FILE *out, const char *name, size_t planned, size_t used
     fputc('\n', out);
 }
 
-static void print_phases(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b,
-                         const struct tide_train_resident *resident)
+static void print_phases(FILE *out, const struct tide_train_view *view, const struct tide_trainer *t,
+                         const struct tide_breakdown *b)
 {
     const struct tide_plan *plan = &t->plan;
     const struct tide_machine *machine = t->machine;
     size_t lasting = tide_plan_start(plan, TIDE_PASSES);
     fprintf(out, "%-12s%16s%16s%16s   bytes\n", "phase", "planned", "used", "resident");
-    print_phase(out, "data", lasting, resident->step > 0 ? lasting : 0, resident->step);
+    print_phase(out, "data", lasting, view->resident.step > 0 ? lasting : 0, view->resident.step);
     for (int i = 0; i < TIDE_PHASES; i++)
         print_phase(out, tide_train_phases[i], b->phases[i], tide_machine_used(machine, (enum tide_phase)i),
-                    i == TIDE_PHASE_EVALUATION ? resident->evaluation : resident->step);
-    print_phase(out, "checkpoint", lasting, resident->checkpoint > 0 ? lasting : 0, resident->checkpoint);
+                    i == TIDE_PHASE_EVALUATION ? view->resident.evaluation : view->resident.step);
+    print_phase(out, "checkpoint", lasting, view->resident.checkpoint > 0 ? lasting : 0,
+                view->resident.checkpoint);
     print_phase(out, "arena", plan->total, tide_machine_high_bytes(machine), -1);
 }
 
@@ -311,15 +311,14 @@ static void print_owners(FILE *out, const struct tide_task *task, const struct t
     print_owner(out, "unused at the peak", plan->bytes[TIDE_PASSES] - alive);
 }
 
-void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t,
-                             const struct tide_train_resident *resident)
+void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t)
 {
     const struct tide_plan *plan = &t->plan;
     struct tide_breakdown b;
     FILE *out = view->json ? stderr : stdout;
     if (tide_train_breakdown(t, &b, NULL))
         return;
-    print_phases(out, t, &b, resident);
+    print_phases(out, view, t, &b);
     print_owners(out, t->task, plan, plan->layouts[tide_graph_training(t->graph)].lower_bound, &b);
     fflush(out);
 }

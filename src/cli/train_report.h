@@ -15,6 +15,9 @@ struct tide_train_view {
     bool drawn;                    /* that line is on the screen now */
     int statm;                     /* /proc/self/statm; -1: cannot be read */
     int64_t first_anonymous_bytes; /* after the first step; -1: not yet */
+    struct {
+        int64_t step, evaluation, checkpoint;
+    } resident; /* bytes of this process after each of these; -1: not yet known */
 };
 
 /* Progress of the run. NAN: not known. */
@@ -30,11 +33,6 @@ struct tide_train_progress {
     const char *sample; /* text from the model; NULL: it was not asked */
 };
 
-/* Resident bytes of this process after steps, evaluations and checkpoints; -1: not yet known. */
-struct tide_train_resident {
-    int64_t step, evaluation, checkpoint;
-};
-
 void tide_train_view_init(struct tide_train_view *view, bool json);
 void tide_train_view_release(struct tide_train_view *view);
 
@@ -42,8 +40,7 @@ void tide_train_view_release(struct tide_train_view *view);
 int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymous);
 
 /* Prints the memory layout. With JSON and `only`, one document on stdout; with JSON alone, text on stderr. */
-int tide_train_print_layout(const struct tide_train_view *view, const struct tide_trainer *trainer, bool only,
-                            struct tide_err *err);
+int tide_train_print_layout(bool json, const struct tide_trainer *trainer, bool only, struct tide_err *err);
 
 /* Prints a report: a line that stays. */
 void tide_train_print(struct tide_train_view *view, const struct tide_train_progress *progress);
@@ -55,7 +52,6 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
 void tide_train_clear(struct tide_train_view *view);
 
 /* Prints the planned and used arena of each phase, and the largest tensors at the peak. */
-void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *trainer,
-                             const struct tide_train_resident *resident);
+void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *trainer);
 
 #endif
