@@ -13,34 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool tide_relay_owns_terminal(const struct tide_relay *relay)
+const struct tide_relay_info *tide_relay_info(const struct tide_relay *relay)
 {
-    return relay->owns_terminal;
-}
-
-bool tide_relay_has_status_line(const struct tide_relay *relay)
-{
-    return relay->has_status;
-}
-
-int64_t tide_relay_pid(const struct tide_relay *relay)
-{
-    return relay->pid;
-}
-
-int64_t tide_relay_deputy(const struct tide_relay *relay)
-{
-    return relay->deputy;
-}
-
-int tide_relay_keeper_end(const struct tide_relay *relay)
-{
-    return relay->hold[0];
-}
-
-int tide_relay_hold_end(const struct tide_relay *relay)
-{
-    return relay->hold[1];
+    return &relay->info;
 }
 
 static void close_end(int *fd)
@@ -77,12 +52,12 @@ int tide_relay_start(struct tide_relay *relay, struct tide_err *err)
     memcpy(both, relay, sizeof *both);
     memcpy(both->watch, watch, sizeof watch);
     both->line.context = both;
-    relay->pid = start_process(both, tide_relay_live);
-    relay->deputy = relay->pid ? start_process(both, tide_relay_stand_by) : 0; /* optional */
+    relay->info.pid = start_process(both, tide_relay_live);
+    relay->info.deputy = relay->info.pid ? start_process(both, tide_relay_stand_by) : 0; /* optional */
     munmap(both, sizeof *both);
     close_end(&watch[0]);
     close_end(&watch[1]);
-    if (!relay->pid)
+    if (!relay->info.pid)
         return tide_err_set(err, "cannot start a process: %s", strerror(errno));
     close_end(&relay->socket[1]);
     for (size_t i = 0; i < relay->stream_count; i++) {
@@ -104,7 +79,7 @@ void tide_relay_started(struct tide_relay *relay)
 static void lose(struct tide_relay *relay)
 {
     close_end(&relay->socket[0]);
-    if (relay->owns_terminal && !relay->finishing)
+    if (relay->info.owns_terminal && !relay->finishing)
         tide_terminal_rescue(); /* the relay was killed before it could do so */
     relay->done = true;
 }
@@ -203,7 +178,7 @@ static void order_text(struct tide_relay *relay, enum order_kind kind, const cha
 void tide_relay_status(struct tide_relay *relay, const char *text)
 {
     hear(relay);
-    if (!relay->has_status || relay->is_showing || !strncmp(relay->status_text, text, ORDER_TEXT - 1))
+    if (!relay->info.has_status || relay->is_showing || !strncmp(relay->status_text, text, ORDER_TEXT - 1))
         return;
     snprintf(relay->status_text, sizeof relay->status_text, "%s", text);
     relay->is_showing = true;
@@ -236,7 +211,7 @@ static void wait_until_suspended(struct tide_relay *relay, bool wanted)
 
 void tide_relay_suspend(struct tide_relay *relay)
 {
-    if (!relay->owns_terminal || relay->done)
+    if (!relay->info.owns_terminal || relay->done)
         return;
     order(relay, ORDER_SUSPEND);
     wait_until_suspended(relay, true);
@@ -244,7 +219,7 @@ void tide_relay_suspend(struct tide_relay *relay)
 
 void tide_relay_resume(struct tide_relay *relay)
 {
-    if (!relay->owns_terminal || relay->done)
+    if (!relay->info.owns_terminal || relay->done)
         return;
     order(relay, ORDER_RESUME);
     wait_until_suspended(relay, false);
@@ -273,7 +248,7 @@ void tide_relay_free(struct tide_relay *relay)
 {
     if (!relay)
         return;
-    if (relay->pid && relay->owns_terminal && !relay->done)
+    if (relay->info.pid && relay->info.owns_terminal && !relay->done)
         tide_terminal_rescue(); /* the relay hangs in a write that nobody reads */
     for (int i = 0; i < 2; i++) {
         close_end(&relay->streams[i].from);
@@ -281,7 +256,7 @@ void tide_relay_free(struct tide_relay *relay)
         close_end(&relay->streams[i].copy[0]);
         close_end(&relay->streams[i].copy[1]);
         close_end(&relay->tails[i].fd);
-        close_end(&relay->hold[i]);
+        close_end(&relay->info.hold[i]);
         close_end(&relay->socket[i]);
     }
     close_end(&relay->log_fd);

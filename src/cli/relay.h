@@ -45,19 +45,19 @@ int tide_relay_new(bool read_output, bool status_line, const char *log_path, str
 /* Gives the terminal back. NULL is allowed. */
 void tide_relay_free(struct tide_relay *relay);
 
-bool tide_relay_owns_terminal(const struct tide_relay *relay);
-bool tide_relay_has_status_line(const struct tide_relay *relay);
+/* What others may know of a relay. */
+struct tide_relay_info {
+    bool owns_terminal, has_status; /* has_status: it shows a status line */
+    pid_t pid, deputy;              /* the relay process and its deputy; 0: there is none */
+    /* A pipe. The keeper (spawn.h) reads its first end; this process and the relay process both have the
+     * other, so the keeper sees it close when both are gone. -1 when the relay does not own the terminal. */
+    int hold[2];
+};
+
+const struct tide_relay_info *tide_relay_info(const struct tide_relay *relay);
+
 /* True if stderr is a terminal that can show a status line. */
 bool tide_relay_wants_status_line(void);
-
-/* PIDs of the relay process and its deputy; 0: there is none. */
-int64_t tide_relay_pid(const struct tide_relay *relay);
-int64_t tide_relay_deputy(const struct tide_relay *relay);
-
-/* The keeper (spawn.h) reads one end of a pipe. This process and the relay process both have the other end,
- * so the keeper sees it close when both are gone. -1 when the relay does not own the terminal. */
-int tide_relay_keeper_end(const struct tide_relay *relay);
-int tide_relay_hold_end(const struct tide_relay *relay);
 
 /* Called in the keeper, which leads a new session: makes the pseudo-terminal its controlling terminal.
  * Returns a descriptor of it, or -1 with errno. */

@@ -73,19 +73,18 @@ enum stage { RUNNING, FINISHING, LEFT_ALONE };
 
 struct tide_relay {
     /* Set before the fork, and in every process. */
-    bool read_output, owns_terminal, has_status, stdin_on_pty;
+    struct tide_relay_info info; /* of its PIDs, only the tracker has both */
+    bool read_output, stdin_on_pty;
     int log_fd; /* -1: none */
     struct stream streams[2];
     size_t stream_count;
     struct tide_tail tails[2];
     struct tide_tap *tap;
-    int hold[2];   /* see tide_relay_keeper_end */
     int socket[2]; /* the tracker's end, the relay's end; -1 where it is closed */
     int watch[2];  /* the relay's end, its deputy's end: tells the deputy that a stream or the relay ended */
     struct tide_status_line line;
 
     /* Used by the tracker only. */
-    pid_t pid, deputy; /* 0: there is no relay process, because none was needed */
     bool done, suspended, interrupted, finishing;
     bool is_showing; /* a status text is on its way */
     char status_text[ORDER_TEXT];

@@ -129,7 +129,7 @@ static bool more_to_read(int fd)
 
 static void draw_status(struct tide_relay *relay)
 {
-    if (!relay->has_status || !relay->holds_keyboard || relay->broken || !relay->shown_text[0])
+    if (!relay->info.has_status || !relay->holds_keyboard || relay->broken || !relay->shown_text[0])
         return;
     bool was_shown = relay->line.shown;
     relay->undrawn = !tide_status_line_draw(&relay->line, relay->shown_text);
@@ -139,7 +139,7 @@ static void draw_status(struct tide_relay *relay)
 
 static bool is_on_terminal(const struct tide_relay *relay, const struct stream *s)
 {
-    return s == &relay->streams[0] && relay->owns_terminal;
+    return s == &relay->streams[0] && relay->info.owns_terminal;
 }
 
 /* Writes what was read to the terminal that it shares with the status line. */
@@ -232,14 +232,14 @@ static void resize(struct tide_relay *relay)
         if (!s->is_pty || s->from < 0)
             continue;
         struct winsize size = tide_terminal_size(s->to);
-        if (i == 0 && relay->owns_terminal) {
+        if (i == 0 && relay->info.owns_terminal) {
             tide_status_line_resize(&relay->line, size.ws_row, size.ws_col);
             size.ws_row = (unsigned short)tide_status_line_rows(&relay->line);
             relay->undrawn = true;
         }
         ioctl(s->from, TIOCSWINSZ, &size);
     }
-    if (relay->owns_terminal)
+    if (relay->info.owns_terminal)
         draw_status(relay);
 }
 
@@ -262,11 +262,11 @@ static void resume(struct tide_relay *relay)
 static void become_plain(struct tide_relay *relay)
 {
     relay->read_output = false;
-    if (!relay->owns_terminal)
+    if (!relay->info.owns_terminal)
         return;
     tide_status_line_flush(&relay->line);
     give_keyboard(relay);
-    relay->owns_terminal = relay->has_status = false;
+    relay->info.owns_terminal = relay->info.has_status = false;
     struct termios settings;
     if (relay->streams[0].from >= 0 && !tcgetattr(relay->streams[0].from, &settings)) {
         settings.c_oflag &= ~(tcflag_t)OPOST; /* the terminal itself processes output again */
@@ -344,7 +344,7 @@ static bool any_pending(const struct tide_relay *relay)
 static int patience(const struct tide_relay *relay)
 {
     if (relay->stage == RUNNING)
-        return relay->owns_terminal && !relay->holds_keyboard ? BACKGROUND_CHECK_MS : -1;
+        return relay->info.owns_terminal && !relay->holds_keyboard ? BACKGROUND_CHECK_MS : -1;
     if (relay->stage == LEFT_ALONE || any_pending(relay))
         return -1;
     for (size_t i = 0; i < relay->stream_count; i++)
@@ -361,7 +361,7 @@ static void fill_poll(const struct tide_relay *relay, struct pollfd fds[static P
         fds[i] = (struct pollfd){.fd = -1};
     if (relay->stage != LEFT_ALONE)
         fds[POLL_ORDERS] = (struct pollfd){.fd = relay->socket[1], .events = POLLIN};
-    if (relay->owns_terminal && relay->holds_keyboard && !relay->key_len && relay->stage == RUNNING)
+    if (relay->info.owns_terminal && relay->holds_keyboard && !relay->key_len && relay->stage == RUNNING)
         fds[POLL_KEYS] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     for (size_t i = 0; i < relay->stream_count; i++) {
         const struct stream *s = &relay->streams[i];
@@ -392,14 +392,15 @@ static void serve(struct tide_relay *relay, const struct pollfd fds[static POLL_
         else if (events & (POLLIN | POLLHUP | POLLERR))
             read_stream(relay, s);
     }
-    if (relay->key_len && relay->owns_terminal && relay->streams[0].from >= 0)
+    if (relay->key_len && relay->info.owns_terminal && relay->streams[0].from >= 0)
         write_keyboard(relay);
 }
 
 /* Closes all other descriptors: while the relay held them open, nobody would see their end. */
 static void keep_own_descriptors(const struct tide_relay *relay, int watch)
 {
-    int kept[12] = {watch, relay->socket[1], relay->hold[1], relay->owns_terminal ? STDIN_FILENO : -1};
+    int kept[12] = {watch, relay->socket[1], relay->info.hold[1],
+                    relay->info.owns_terminal ? STDIN_FILENO : -1};
     size_t count = 4;
     for (size_t i = 0; i < relay->stream_count; i++) {
         const struct stream *s = &relay->streams[i];
@@ -435,7 +436,7 @@ static void settle(struct tide_relay *relay)
 static _Noreturn void pass_on(struct tide_relay *relay)
 {
     while (relay->stage == RUNNING || !all_closed(relay)) {
-        if (relay->owns_terminal && !relay->holds_keyboard && !relay->is_suspended &&
+        if (relay->info.owns_terminal && !relay->holds_keyboard && !relay->is_suspended &&
             relay->stage == RUNNING && !relay->broken)
             take_keyboard(relay);
         struct pollfd fds[POLL_COUNT];
@@ -449,8 +450,8 @@ static _Noreturn void pass_on(struct tide_relay *relay)
             settle(relay);
     }
     become_plain(relay);
-    if (relay->hold[1] >= 0)
-        tide_spawn_dismiss(relay->hold[1]);
+    if (relay->info.hold[1] >= 0)
+        tide_spawn_dismiss(relay->info.hold[1]);
     relay->over = true;
     _exit(0);
 }
@@ -462,7 +463,7 @@ _Noreturn void tide_relay_live(struct tide_relay *relay)
     tide_title_set("output-relay");
     block_signals();
     keep_own_descriptors(relay, relay->watch[0]);
-    if (relay->owns_terminal)
+    if (relay->info.owns_terminal)
         take_keyboard(relay);
     pass_on(relay);
 }
@@ -479,9 +480,9 @@ static _Noreturn void take_over(struct tide_relay *relay)
     }
     relay->watch[0] = -1;
     relay->holds_keyboard = relay->line.shown = false;
-    if (relay->owns_terminal)
+    if (relay->info.owns_terminal)
         tide_terminal_rescue();
-    if (relay->owns_terminal && !relay->is_suspended)
+    if (relay->info.owns_terminal && !relay->is_suspended)
         take_keyboard(relay);
     if (is_on_terminal(relay, first))
         show_pending(relay, first);

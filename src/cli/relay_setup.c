@@ -77,9 +77,9 @@ static int add_terminal(struct tide_relay *relay, int to)
     struct winsize size = tide_terminal_size(to);
     int master, slave;
     bool known = !tcgetattr(to, &settings);
-    if (known && !relay->owns_terminal)
+    if (known && !relay->info.owns_terminal)
         settings.c_oflag &= ~(tcflag_t)OPOST;
-    if (relay->owns_terminal)
+    if (relay->info.owns_terminal)
         size.ws_row = (unsigned short)tide_status_line_rows(&relay->line);
     if (openpty(&master, &slave, NULL, known ? &settings : NULL, &size))
         return -1;
@@ -113,9 +113,9 @@ static void own_terminal(struct tide_relay *relay, bool status_line)
         return;
     struct winsize size = tide_terminal_size(STDIN_FILENO);
     const char *no_colour = getenv("NO_COLOR");
-    relay->has_status = status_line && tide_relay_wants_status_line();
-    relay->owns_terminal = true;
-    tide_status_line_init(&relay->line, size.ws_row, size.ws_col, relay->has_status,
+    relay->info.has_status = status_line && tide_relay_wants_status_line();
+    relay->info.owns_terminal = true;
+    tide_status_line_init(&relay->line, size.ws_row, size.ws_col, relay->info.has_status,
                           !(no_colour && *no_colour), tide_relay_put_on_terminal, relay);
 }
 
@@ -123,7 +123,8 @@ static int set_up_stream(struct tide_relay *relay, int fd, enum what what, struc
 {
     if (what == TERMINAL) {
         if (add_terminal(relay, fd)) {
-            relay->owns_terminal = relay->has_status = false; /* the command gets the terminal itself */
+            relay->info.owns_terminal = relay->info.has_status =
+                false; /* the command gets the terminal itself */
             return 0;
         }
     } else {
@@ -146,11 +147,11 @@ static int set_up(struct tide_relay *relay, bool status_line, struct tide_err *e
     if (what_out == TERMINAL && (relay->read_output || (status_line && tide_relay_wants_status_line())) &&
         can_own_terminal(&in, &out))
         own_terminal(relay, status_line);
-    if (!relay->owns_terminal && !relay->read_output)
+    if (!relay->info.owns_terminal && !relay->read_output)
         return 0;
     if (what_out >= PIPE_OR_SOCKET && set_up_stream(relay, STDOUT_FILENO, what_out, err))
         return -1;
-    relay->stdin_on_pty = relay->owns_terminal;
+    relay->stdin_on_pty = relay->info.owns_terminal;
     if (joined && relay->stream_count)
         relay->streams[0].err = true;
     else if (relay->read_output && what_err >= PIPE_OR_SOCKET &&
@@ -182,14 +183,14 @@ int tide_relay_new(bool read_output, bool status_line, const char *log_path, str
     for (int i = 0; i < 2; i++) {
         relay->streams[i].from = relay->streams[i].child_end = relay->tails[i].fd = -1;
         relay->streams[i].copy[0] = relay->streams[i].copy[1] = -1;
-        relay->hold[i] = relay->socket[i] = -1;
+        relay->info.hold[i] = relay->socket[i] = -1;
     }
     relay->read_output = read_output;
     relay->tap = tide_tap_new();
     int bad = relay->tap ? 0 : tide_err_set(err, "cannot watch the program's output: %s", strerror(errno));
     if (!bad)
         bad = log_path ? set_up_log(relay, log_path, err) : set_up(relay, status_line, err);
-    if (!bad && relay->owns_terminal && pipe2(relay->hold, O_CLOEXEC))
+    if (!bad && relay->info.owns_terminal && pipe2(relay->info.hold, O_CLOEXEC))
         bad = tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
     if (bad) {
         tide_relay_free(relay);

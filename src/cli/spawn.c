@@ -145,7 +145,7 @@ static _Noreturn void start_keeper(char **argv, char **settings, struct tide_rel
     ssize_t sent = write(report, &said, sizeof said);
     if (said.pid < 0 || sent != sizeof said)
         _exit(1);
-    keep(said.pid, events, tide_relay_keeper_end(relay));
+    keep(said.pid, events, tide_relay_info(relay)->hold[0]);
 }
 
 /* True if PATH has a file of that name. execvp also says EACCES if a folder of PATH may not be searched. */
@@ -211,7 +211,7 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err)
 {
-    bool keeper = tide_relay_owns_terminal(relay);
+    bool keeper = tide_relay_info(relay)->owns_terminal;
     int pipes[PIPES][2], result = -1, why = 0;
     struct tide_spawned spawned = {.events = -1, .hold = -1};
     *ret_exit = 2;
@@ -243,7 +243,7 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
     ssize_t got = TEMP_FAILURE_RETRY(read(pipes[FAILURE][0], &why, sizeof why));
     if (keeper) {
         spawned.events = pipes[EVENTS][0];
-        spawned.hold = tide_relay_hold_end(relay);
+        spawned.hold = tide_relay_info(relay)->hold[1];
         pipes[EVENTS][0] = -1;
         fcntl(spawned.events, F_SETFL, O_NONBLOCK);
     }

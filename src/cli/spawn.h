@@ -28,7 +28,7 @@ struct tide_spawned {
     pid_t pid;    /* of the command */
     pid_t keeper; /* 0: none */
     int events;   /* -1 without a keeper; else a stream of struct tide_spawn_event */
-    int hold;     /* -1 without a keeper; owned by the relay, see tide_relay_hold_end */
+    int hold;     /* -1 without a keeper; owned by the relay, see tide_relay_info */
 };
 
 struct tide_spawn_event {
@@ -56,7 +56,7 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
  * ended keeps its entry in /proc. */
 void tide_spawn_watched(struct tide_spawned *spawned);
 
-/* Tells the keeper to exit; hold: see tide_relay_hold_end. */
+/* Tells the keeper to exit; hold: see tide_relay_info. */
 void tide_spawn_dismiss(int hold);
 
 void tide_spawn_release(struct tide_spawned *spawned);

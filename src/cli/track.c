@@ -348,8 +348,8 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
         .adopt_orphans = t->config->command != NULL,
         .hidden_pids = {[TIDE_SENSE_KEEPER] = t->spawned.keeper,
                         [TIDE_SENSE_SYMBOLS] = t->heap ? tide_heap_sense_helper(t->heap) : 0,
-                        [TIDE_SENSE_RELAY] = t->relay ? tide_relay_pid(t->relay) : 0,
-                        [TIDE_SENSE_DEPUTY] = t->relay ? tide_relay_deputy(t->relay) : 0,
+                        [TIDE_SENSE_RELAY] = t->relay ? tide_relay_info(t->relay)->pid : 0,
+                        [TIDE_SENSE_DEPUTY] = t->relay ? tide_relay_info(t->relay)->deputy : 0,
                         [TIDE_SENSE_SWEEPER] = t->channel ? tide_channel_helper(t->channel) : 0,
                         [TIDE_SENSE_WITNESS] = t->witness.pid},
         .smaps_budget_ppm = 10000,
@@ -416,7 +416,7 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
     } else if (!c->ignore_output) {
         open_output_of(t);
     }
-    bool owns_terminal = t->relay && tide_relay_owns_terminal(t->relay);
+    bool owns_terminal = t->relay && tide_relay_info(t->relay)->owns_terminal;
     if (tide_tracker_set_up_signals(t, owns_terminal, err))
         return -1;
     if (c->command && !owns_terminal)
@@ -450,7 +450,7 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
         return -1;
     }
     tide_spawn_watched(&t->spawned);
-    if (t->relay ? tide_relay_has_status_line(t->relay)
+    if (t->relay ? tide_relay_info(t->relay)->has_status
                  : !t->config->no_status && tide_relay_wants_status_line())
         t->trend = tide_trend_new(t->outcome->path); /* NULL: no status line */
     return 0;

@@ -27,7 +27,7 @@ void tide_tracker_say(struct tide_tracker *t, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text + used, sizeof text - used, format, arguments);
     va_end(arguments);
-    if (t->relay && tide_relay_owns_terminal(t->relay) && !tide_relay_is_done(t->relay))
+    if (t->relay && tide_relay_info(t->relay)->owns_terminal && !tide_relay_is_done(t->relay))
         tide_relay_say(t->relay, text);
     else
         fprintf(stderr, "%s\n", text);
@@ -162,7 +162,7 @@ static void reap(struct tide_tracker *t)
     for (pid_t pid; (pid = tide_spawn_reap(&event)) > 0;) {
         if (pid == t->spawned.keeper || pid == t->witness.pid ||
             (t->heap && pid == tide_heap_sense_helper(t->heap)) ||
-            (t->relay && (pid == tide_relay_pid(t->relay) || pid == tide_relay_deputy(t->relay))))
+            (t->relay && (pid == tide_relay_info(t->relay)->pid || pid == tide_relay_info(t->relay)->deputy)))
             continue;
         note_peak(t, pid, &event);
         if (pid == t->spawned.pid)
@@ -211,7 +211,7 @@ static bool has_been_sent(struct tide_tracker *t, const struct signalfd_siginfo 
 static void forward(struct tide_tracker *t, const struct signalfd_siginfo *info)
 {
     int signal = (int)info->ssi_signo;
-    if (tide_relay_owns_terminal(t->relay))
+    if (tide_relay_info(t->relay)->owns_terminal)
         kill(is_of_keyboard(signal) ? -t->spawned.pid : t->spawned.pid, signal);
     else if (!has_been_sent(t, info))
         kill(t->spawned.pid, signal);
