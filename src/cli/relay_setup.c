@@ -109,7 +109,7 @@ static bool can_own_terminal(const struct stat *in, const struct stat *out)
 
 static void own_terminal(struct tide_relay *relay, bool status_line)
 {
-    if (tide_terminal_open(STDIN_FILENO, NULL))
+    if (tide_terminal_open(STDIN_FILENO))
         return;
     struct winsize size = tide_terminal_size(STDIN_FILENO);
     const char *no_colour = getenv("NO_COLOR");

@@ -77,10 +77,10 @@ static void catch_fatal_signals(void)
     }
 }
 
-int tide_terminal_open(int fd, struct tide_err *err)
+int tide_terminal_open(int fd)
 {
     if (tcgetattr(fd, &found))
-        return tide_err_set(err, "cannot read the terminal's settings: %s", strerror(errno));
+        return -1;
     bool first = terminal < 0;
     terminal = fd;
     if (first) {

@@ -9,14 +9,12 @@
 #ifndef TIDE_TERMINAL_H
 #define TIDE_TERMINAL_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 
-/* Remembers fd (a terminal; it must stay open) and its settings. */
-int tide_terminal_open(int fd, struct tide_err *err);
+/* Remembers fd (a terminal; it must stay open) and its settings. -1: they cannot be read. */
+int tide_terminal_open(int fd);
 
 /* True if this process's group is in the terminal's foreground. */
 bool tide_terminal_is_foreground(void);
