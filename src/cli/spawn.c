@@ -124,8 +124,7 @@ struct report {
 
 /* Runs as the keeper, between tracker and command: leads the session of the pseudo-terminal. */
 static _Noreturn void start_keeper(char **argv, char **settings, struct tide_relay *relay,
-                                   const struct tide_spawn_inheritance *inherited, int failure, int report,
-                                   int events)
+                                   const struct tide_spawn_inheritance *inherited, int failure, int events)
 {
     struct report said = {.pid = -1};
     setsid();
@@ -142,7 +141,7 @@ static _Noreturn void start_keeper(char **argv, char **settings, struct tide_rel
     } else {
         said.why = errno;
     }
-    ssize_t sent = write(report, &said, sizeof said);
+    ssize_t sent = write(events, &said, sizeof said);
     if (said.pid < 0 || sent != sizeof said)
         _exit(1);
     keep(said.pid, events, tide_relay_info(relay)->hold[0]);
@@ -192,9 +191,9 @@ static int make_pipes(int (*pipes)[2], size_t count, struct tide_err *err)
     return 0;
 }
 
-enum { FAILURE, REPORT, EVENTS, PIPES };
+enum { FAILURE, EVENTS, PIPES };
 
-/* Learns the command's PID from the keeper. */
+/* Learns the command's PID from the keeper: the first that it says. */
 static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
 {
     struct report said = {.pid = -1, .why = EIO};
@@ -224,18 +223,17 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
     }
     if (pid == 0) {
         if (keeper)
-            start_keeper(argv, settings, relay, inherited, pipes[FAILURE][1], pipes[REPORT][1],
-                         pipes[EVENTS][1]);
+            start_keeper(argv, settings, relay, inherited, pipes[FAILURE][1], pipes[EVENTS][1]);
         if (own_session)
             setsid();
         become(argv, settings, relay, inherited, pipes[FAILURE][1]);
     }
-    close(pipes[REPORT][1]);
-    pipes[REPORT][1] = -1;
+    close(pipes[EVENTS][1]);
+    pipes[EVENTS][1] = -1;
     spawned.pid = pid;
     if (keeper) {
         spawned.keeper = pid;
-        if (hear_of_child(pipes[REPORT][0], pid, &spawned.pid, err))
+        if (hear_of_child(pipes[EVENTS][0], pid, &spawned.pid, err))
             goto close_pipes;
     }
     close(pipes[FAILURE][1]);
