@@ -3,6 +3,7 @@
 #include "base/infile.h"
 #include "base/text.h"
 #include "channel/heap.h"
+#include "cli/spawn.h"
 
 #include <elf.h>
 #include <inttypes.h>
@@ -88,24 +89,6 @@ void tide_preloading_release(struct tide_preloading *preload)
     }
 }
 
-/* Opens the program as exec would find it; -1: not found. */
-static int open_program(const char *program, struct stat *ret_about)
-{
-    char path[PATH_MAX];
-    const char *search = getenv("PATH");
-
-    if (strchr(program, '/') || !search)
-        return tide_infile_open(program, ret_about);
-    for (const char *at = search; *at;) {
-        size_t len = strcspn(at, ":");
-        int used = snprintf(path, sizeof path, "%.*s/%s", len ? (int)len : 1, len ? at : ".", program);
-        if (used > 0 && (size_t)used < sizeof path && access(path, X_OK) == 0)
-            return tide_infile_open(path, ret_about);
-        at += len + (at[len] == ':');
-    }
-    return -1;
-}
-
 /* Checks which dynamic loader the program names: glibc's is ld-linux*.so or, on some machines, ld64.so. */
 static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
 {
@@ -158,8 +141,9 @@ static bool has_privileges(int fd, const struct stat *about)
 
 const char *tide_preloading_obstacle(const char *program)
 {
+    char path[PATH_MAX];
     struct stat about;
-    int fd = open_program(program, &about);
+    int fd = tide_spawn_find(program, X_OK, path) ? tide_infile_open(path, &about) : -1;
     if (fd < 0)
         return NULL;
     const char *obstacle = file_obstacle(fd);

@@ -147,24 +147,26 @@ static _Noreturn void start_keeper(char **argv, char **settings, struct tide_rel
     keep(said.pid, events, tide_relay_info(relay)->hold[0]);
 }
 
-/* True if PATH has a file of that name. execvp also says EACCES if a folder of PATH may not be searched. */
-static bool is_in_path(const char *program)
+bool tide_spawn_find(const char *program, int mode, char ret_path[static PATH_MAX])
 {
-    char candidate[4096];
     const char *path = getenv("PATH");
+    if (strchr(program, '/'))
+        return snprintf(ret_path, PATH_MAX, "%s", program) < PATH_MAX;
     for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
         size_t len = strcspn(p, ":");
-        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)len, p, program);
-        if (access(candidate, F_OK) == 0)
+        int used = snprintf(ret_path, PATH_MAX, "%.*s/%s", len ? (int)len : 1, len ? p : ".", program);
+        if (used < PATH_MAX && !access(ret_path, mode))
             return true;
         p += len + (p[len] == ':');
     }
     return false;
 }
 
+/* execvp also says EACCES if a folder of PATH may not be searched. */
 static void describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
 {
-    if (why == EACCES && !strchr(program, '/') && !is_in_path(program))
+    char path[PATH_MAX];
+    if (why == EACCES && !strchr(program, '/') && !tide_spawn_find(program, F_OK, path))
         why = ENOENT;
     const char *shown = TIDE_SHOWN(program, 256);
     *ret_exit = why == ENOENT || why == ENOTDIR ? 127 : why == EAGAIN || why == ENOMEM ? 2 : 126;

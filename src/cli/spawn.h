@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,6 +52,10 @@ struct tide_spawn_inheritance {
 int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_session,
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err);
+
+/* Finds the path of a program as execvp does: a name without a slash in PATH, where access(2) must permit it
+ * in that mode. False: there is none. */
+bool tide_spawn_find(const char *program, int mode, char ret_path[static PATH_MAX]);
 
 /* Call once the tracker observes the command: only now may the keeper reap it. Until then a command that has
  * ended keeps its entry in /proc. */
