@@ -125,22 +125,6 @@ void tide_status_line_resize(struct tide_status_line *line, int rows, int column
 
 /* ---- the program's sequences ---- */
 
-static bool has_parameter(const char *parameters, size_t len, int wanted)
-{
-    int value = 0;
-    for (size_t i = 0; i <= len; i++) {
-        char c = i < len ? parameters[i] : ';';
-        if (c >= '0' && c <= '9') {
-            value = value < 100000 ? value * 10 + (c - '0') : value;
-        } else {
-            if (value == wanted)
-                return true;
-            value = 0;
-        }
-    }
-    return false;
-}
-
 /* The n-th (from 0) parameter, or fallback when it is missing or 0. */
 static int parameter(const char *parameters, size_t len, int n, int fallback)
 {
@@ -151,6 +135,14 @@ static int parameter(const char *parameters, size_t len, int n, int fallback)
     for (; n == 0 && at < len && parameters[at] >= '0' && parameters[at] <= '9' && value < 100000; at++)
         value = value * 10 + (parameters[at] - '0');
     return n == 0 && value ? value : fallback;
+}
+
+static bool has_parameter(const char *parameters, size_t len, int wanted)
+{
+    for (int n = 0; n < (int)len; n++)
+        if (parameter(parameters, len, n, 0) == wanted)
+            return true;
+    return false;
 }
 
 static void take_scroll_region(struct tide_status_line *line, const char *parameters, size_t len)
