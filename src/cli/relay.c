@@ -157,22 +157,12 @@ void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_outpu
 /* ---- what the relay's process is told ---- */
 
 /* The socket cannot be full: status texts are frequent, but at most one of them is on its way. */
-static void send_order(struct tide_relay *relay, struct order *order)
+static void order(struct tide_relay *relay, enum order_kind kind, const char *text)
 {
+    struct order order = {.kind = kind};
+    snprintf(order.text, sizeof order.text, "%s", text);
     if (relay->socket[0] >= 0)
-        send(relay->socket[0], order, sizeof *order, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static void order(struct tide_relay *relay, enum order_kind kind)
-{
-    send_order(relay, &(struct order){.kind = kind});
-}
-
-static void order_text(struct tide_relay *relay, enum order_kind kind, const char *text)
-{
-    struct order say = {.kind = kind};
-    snprintf(say.text, sizeof say.text, "%s", text);
-    send_order(relay, &say);
+        send(relay->socket[0], &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void tide_relay_status(struct tide_relay *relay, const char *text)
@@ -182,17 +172,17 @@ void tide_relay_status(struct tide_relay *relay, const char *text)
         return;
     snprintf(relay->status_text, sizeof relay->status_text, "%s", text);
     relay->is_showing = true;
-    order_text(relay, ORDER_STATUS, text);
+    order(relay, ORDER_STATUS, text);
 }
 
 void tide_relay_say(struct tide_relay *relay, const char *text)
 {
-    order_text(relay, ORDER_SAY, text);
+    order(relay, ORDER_SAY, text);
 }
 
 void tide_relay_resized(struct tide_relay *relay)
 {
-    order(relay, ORDER_RESIZE);
+    order(relay, ORDER_RESIZE, "");
 }
 
 static void wait_and_hear(struct tide_relay *relay)
@@ -202,38 +192,25 @@ static void wait_and_hear(struct tide_relay *relay)
     hear(relay);
 }
 
-static void wait_until_suspended(struct tide_relay *relay, bool wanted)
+void tide_relay_suspend(struct tide_relay *relay, bool suspended)
 {
+    if (!relay->info.owns_terminal || relay->done)
+        return;
+    order(relay, suspended ? ORDER_SUSPEND : ORDER_RESUME, "");
     hear(relay);
-    while (relay->suspended != wanted && relay->socket[0] >= 0)
+    while (relay->suspended != suspended && relay->socket[0] >= 0)
         wait_and_hear(relay);
-}
-
-void tide_relay_suspend(struct tide_relay *relay)
-{
-    if (!relay->info.owns_terminal || relay->done)
-        return;
-    order(relay, ORDER_SUSPEND);
-    wait_until_suspended(relay, true);
-}
-
-void tide_relay_resume(struct tide_relay *relay)
-{
-    if (!relay->info.owns_terminal || relay->done)
-        return;
-    order(relay, ORDER_RESUME);
-    wait_until_suspended(relay, false);
 }
 
 void tide_relay_command_ended(struct tide_relay *relay)
 {
-    order(relay, ORDER_ENDED);
+    order(relay, ORDER_ENDED, "");
 }
 
 void tide_relay_finish(struct tide_relay *relay, bool all_ended)
 {
     relay->finishing = true;
-    send_order(relay, &(struct order){.kind = ORDER_FINISH, .all_ended = all_ended});
+    order(relay, all_ended ? ORDER_FINISH_ALL : ORDER_FINISH, "");
 }
 
 void tide_relay_call_off(struct tide_relay *relay)

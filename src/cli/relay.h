@@ -101,9 +101,8 @@ void tide_relay_say(struct tide_relay *relay, const char *text);
 
 void tide_relay_resized(struct tide_relay *relay);
 
-/* Before this process stops, and after it continues: give the terminal back, and take it again. */
-void tide_relay_suspend(struct tide_relay *relay);
-void tide_relay_resume(struct tide_relay *relay);
+/* Before this process stops (suspended) gives the terminal back; after it continues, takes it again. */
+void tide_relay_suspend(struct tide_relay *relay, bool suspended);
 
 /* The command itself has ended: from now on Ctrl-C is for the tracker (tide_relay_interrupted). */
 void tide_relay_command_ended(struct tide_relay *relay);

@@ -51,11 +51,11 @@ enum order_kind {
     ORDER_SUSPEND,
     ORDER_RESUME,
     ORDER_ENDED,
-    ORDER_FINISH
+    ORDER_FINISH,
+    ORDER_FINISH_ALL, /* no process of the tree can write any more */
 };
 struct order {
     enum order_kind kind;
-    bool all_ended; /* ORDER_FINISH */
     char text[ORDER_TEXT];
 };
 

@@ -243,21 +243,6 @@ static void resize(struct tide_relay *relay)
         draw_status(relay);
 }
 
-static void suspend(struct tide_relay *relay)
-{
-    give_keyboard(relay);
-    relay->is_suspended = true;
-    reply(relay, REPLY_SUSPENDED);
-}
-
-static void resume(struct tide_relay *relay)
-{
-    relay->is_suspended = false;
-    take_keyboard(relay);
-    resize(relay); /* the size may have changed while suspended */
-    reply(relay, REPLY_RESUMED);
-}
-
 /* Stops drawing and reading keys: gives the terminal back, and passes output on as it comes. */
 static void become_plain(struct tide_relay *relay)
 {
@@ -289,16 +274,22 @@ static void do_order(struct tide_relay *relay, const struct order *order)
         resize(relay);
         break;
     case ORDER_SUSPEND:
-        suspend(relay);
+        give_keyboard(relay);
+        relay->is_suspended = true;
+        reply(relay, REPLY_SUSPENDED);
         break;
     case ORDER_RESUME:
-        resume(relay);
+        relay->is_suspended = false;
+        take_keyboard(relay);
+        resize(relay); /* the size may have changed while suspended */
+        reply(relay, REPLY_RESUMED);
         break;
     case ORDER_ENDED:
         relay->command_ended = true;
         break;
     case ORDER_FINISH:
-        relay->all_ended = order->all_ended;
+    case ORDER_FINISH_ALL:
+        relay->all_ended = order->kind == ORDER_FINISH_ALL;
         relay->stage = FINISHING;
     }
 }

@@ -124,14 +124,14 @@ static void stop_with_command(struct tide_tracker *t, int signal)
     }
     if (tide_writer_commit(t->writer, &err))
         tide_tracker_trouble(t, &err);
-    tide_relay_suspend(t->relay);
+    tide_relay_suspend(t->relay, true);
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     kill(0, SIGTSTP);
     sigprocmask(SIG_BLOCK, &stop, NULL);
-    tide_relay_resume(t->relay);
+    tide_relay_suspend(t->relay, false);
     kill(-t->spawned.pid, SIGCONT);
     t->next_ns = tide_clock_ns();
 }
@@ -228,7 +228,7 @@ static void handle_signal(struct tide_tracker *t, const struct signalfd_siginfo 
             tide_relay_resized(t->relay);
         break;
     case SIGCONT:
-        tide_relay_resume(t->relay);
+        tide_relay_suspend(t->relay, false);
         kill(-t->spawned.pid, SIGCONT);
         break;
     case SIGUSR1:
