@@ -36,13 +36,13 @@ enum {
 
 /* ---- one tick ---- */
 
-static void write_mark(struct tide_tracker *t, const struct tide_mark *mark)
+/* mark.t_ns: of the clock, unlike in the recording. */
+static void write_mark(struct tide_tracker *t, struct tide_mark mark)
 {
-    struct tide_err err;
-    if (tide_writer_mark(t->writer, mark, &err))
-        tide_tracker_trouble(t, &err);
-    if (t->trend && mark->kind == TIDE_MARK_STEP)
-        tide_trend_step(t->trend, mark->t_ns, mark->number);
+    mark.t_ns = mark.t_ns > t->base_ns ? mark.t_ns - t->base_ns : 0;
+    tide_tracker_check(t, tide_writer_mark(t->writer, &mark, &t->err));
+    if (t->trend && mark.kind == TIDE_MARK_STEP)
+        tide_trend_step(t->trend, mark.t_ns, mark.number);
 }
 
 static void on_channel_mark(void *context, int64_t pid, uint64_t start_ticks,
@@ -51,14 +51,12 @@ static void on_channel_mark(void *context, int64_t pid, uint64_t start_ticks,
     struct tide_tracker *t = context;
     t->steps_said = t->steps_said || said->kind == TIDE_MARK_STEP;
     t->epochs_said = t->epochs_said || said->kind == TIDE_MARK_EPOCH;
-    int64_t at = said->t_ns - t->base_ns;
-    struct tide_mark mark = {.t_ns = at > 0 ? at : 0,
-                             .process = tide_sense_process_id(t->sense, pid, start_ticks),
-                             .kind = (enum tide_mark_kind)said->kind,
-                             .source = TIDE_SOURCE_PROGRAM,
-                             .number = said->number,
-                             .name = said->name};
-    write_mark(t, &mark);
+    write_mark(t, (struct tide_mark){.t_ns = said->t_ns,
+                                     .process = tide_sense_process_id(t->sense, pid, start_ticks),
+                                     .kind = (enum tide_mark_kind)said->kind,
+                                     .source = TIDE_SOURCE_PROGRAM,
+                                     .number = said->number,
+                                     .name = said->name});
 }
 
 static void on_output(void *context, int stream, const char *bytes, size_t len, int64_t t_ns)
@@ -80,9 +78,8 @@ static void collect_output(struct tide_tracker *t)
 
 static void take_marks(struct tide_tracker *t, bool last)
 {
-    struct tide_err err;
-    if (t->channel && tide_channel_drain(t->channel, on_channel_mark, t, &t->marks, &err))
-        tide_tracker_trouble(t, &err);
+    if (t->channel)
+        tide_tracker_check(t, tide_channel_drain(t->channel, on_channel_mark, t, &t->marks, &t->err));
     collect_output(t);
     if (!t->words)
         return;
@@ -93,27 +90,24 @@ static void take_marks(struct tide_tracker *t, bool last)
     for (size_t i = 0; i < count; i++) {
         if (found[i].kind == TIDE_MARK_STEP ? t->steps_said : t->epochs_said)
             continue;
-        int64_t at = found[i].t_ns - t->base_ns;
         char stage[32] = "";
         if (found[i].stage > 1)
             snprintf(stage, sizeof stage, "stage %d", found[i].stage);
-        struct tide_mark mark = {.t_ns = at > 0 ? at : 0,
-                                 .kind = found[i].kind,
-                                 .source = TIDE_SOURCE_OUTPUT,
-                                 .number = found[i].number,
-                                 .name = stage};
-        write_mark(t, &mark);
+        write_mark(t, (struct tide_mark){.t_ns = found[i].t_ns,
+                                         .kind = found[i].kind,
+                                         .source = TIDE_SOURCE_OUTPUT,
+                                         .number = found[i].number,
+                                         .name = stage});
     }
 }
 
 /* Copies the hook's tables into the recording, and prints its notices. */
 static void take_heap(struct tide_tracker *t, int64_t now, bool last)
 {
-    struct tide_err err;
     if (!t->heap)
         return;
-    if (tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick.id, now, last, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_check(
+        t, tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick.id, now, last, &t->err));
     for (const char *notice; (notice = tide_heap_sense_notice(t->heap));)
         tide_tracker_say(t, "%s", notice);
 }
@@ -169,14 +163,12 @@ static void schedule(struct tide_tracker *t, int64_t now, int64_t cost)
 
 static void tick(struct tide_tracker *t, int64_t now)
 {
-    struct tide_err err;
     int64_t began = tide_clock_thread_ns();
     collect_output(t); /* first, because a process's last output precedes its end */
     int64_t collected_ns = tide_clock_thread_ns() - began;
     if (t->heap)
         tide_heap_sense_hooks(t->heap, t->sense);
-    if (tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_check(t, tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &t->err));
     /* Reads of PSS have a budget of their own; time spent waiting for a processor is not cost. */
     int64_t look_ns = tide_clock_thread_ns() - began - collected_ns;
     int64_t saved_ns = look_ns > t->view.cost_ns ? look_ns - t->view.cost_ns : 0;
@@ -186,8 +178,7 @@ static void tick(struct tide_tracker *t, int64_t now)
     take_heap(t, now, false);
     if (now - t->committed_ns >= COMMIT_MS * (int64_t)TIDE_NS_PER_MS) {
         t->committed_ns = now;
-        if (tide_writer_commit(t->writer, &err))
-            tide_tracker_trouble(t, &err);
+        tide_tracker_check(t, tide_writer_commit(t->writer, &t->err));
     }
     schedule(t, now, cost_ns);
     show_status(t, now);
@@ -426,13 +417,11 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
 
 static int begin(struct tide_tracker *t, struct tide_err *err)
 {
-    struct tide_err meta_err;
     if (prepare(t, err))
         return -1;
     t->base_ns = tide_clock_ns();
     t->committed_ns = t->base_ns;
-    if (write_meta(t, &meta_err))
-        tide_tracker_trouble(t, &meta_err);
+    tide_tracker_check(t, write_meta(t, &t->err));
     if (t->heap &&
         tide_heap_sense_open(t->heap, tide_channel_path(t->channel), &t->descriptors, t->base_ns, err))
         return -1;
@@ -458,10 +447,8 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
 
 static void note(struct tide_tracker *t, const char *text)
 {
-    struct tide_err err;
     struct tide_note row = {.t_ns = tide_clock_ns() - t->base_ns, .text = text};
-    if (tide_writer_note(t->writer, &row, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_check(t, tide_writer_note(t->writer, &row, &t->err));
 }
 
 static void note_lost_marks(struct tide_tracker *t)
@@ -504,7 +491,7 @@ static void tell_of_unseen_heap(struct tide_tracker *t)
 
 static void finish(struct tide_tracker *t)
 {
-    struct tide_err err;
+    struct tide_err *err = &t->err;
     finish_output(t);
     take_marks(t, true);
     take_heap(t, tide_clock_ns(), true);
@@ -515,14 +502,15 @@ static void finish(struct tide_tracker *t)
     if (t->trend && !t->relay)
         fputs("\r\x1b[K", stderr);
     int64_t now = tide_clock_ns() - t->base_ns;
-    if (tide_sense_finish(t->sense, t->writer, now + t->base_ns, &err) ||
-        tide_writer_meta_integer(t->writer, TIDE_META_ENDED, now, &err) ||
-        (t->config->command &&
-         (tide_writer_meta_integer(t->writer, TIDE_META_EXIT, t->outcome->exit_code, &err) ||
-          tide_writer_meta_integer(t->writer, TIDE_META_SIGNAL, t->exit_signal, &err))) ||
-        (t->outcome->kernel_peak_bytes > 0 &&
-         tide_writer_meta_integer(t->writer, TIDE_META_KERNEL_PEAK, t->outcome->kernel_peak_bytes, &err)))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_check(
+        t,
+        tide_sense_finish(t->sense, t->writer, now + t->base_ns, err) ||
+            tide_writer_meta_integer(t->writer, TIDE_META_ENDED, now, err) ||
+            (t->config->command &&
+             (tide_writer_meta_integer(t->writer, TIDE_META_EXIT, t->outcome->exit_code, err) ||
+              tide_writer_meta_integer(t->writer, TIDE_META_SIGNAL, t->exit_signal, err))) ||
+            (t->outcome->kernel_peak_bytes > 0 &&
+             tide_writer_meta_integer(t->writer, TIDE_META_KERNEL_PEAK, t->outcome->kernel_peak_bytes, err)));
 }
 
 static void release(struct tide_tracker *t)
@@ -552,15 +540,13 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
                              .signals = -1,
                              .file.fd = -1,
                              .spawned = {.events = -1, .hold = -1}};
-    struct tide_err close_err;
     int bad = begin(&t, err);
     if (!bad) {
         ret_outcome->exit_code = 0;
         follow_tree(&t);
         finish(&t);
     }
-    if (tide_writer_free(t.writer, &close_err))
-        tide_tracker_trouble(&t, &close_err);
+    tide_tracker_check(&t, tide_writer_free(t.writer, &t.err));
     if (bad && t.writer)
         tide_writer_discard(ret_outcome->path);
     release(&t);

@@ -33,12 +33,12 @@ void tide_tracker_say(struct tide_tracker *t, const char *format, ...)
         fprintf(stderr, "%s\n", text);
 }
 
-void tide_tracker_trouble(struct tide_tracker *t, const struct tide_err *err)
+void tide_tracker_check(struct tide_tracker *t, int bad)
 {
-    if (t->outcome->trouble.text[0])
+    if (!bad || t->outcome->trouble.text[0])
         return;
-    t->outcome->trouble = *err;
-    tide_tracker_say(t, "%s; the program goes on", err->text);
+    t->outcome->trouble = t->err;
+    tide_tracker_say(t, "%s; the program goes on", t->err.text);
 }
 
 /* ---- signals ---- */
@@ -116,14 +116,12 @@ static bool can_be_continued(void)
 /* The command was stopped on its terminal: gives ours back and stops too, until the shell continues us. */
 static void stop_with_command(struct tide_tracker *t, int signal)
 {
-    struct tide_err err;
     if (!can_be_continued()) {
         if (signal != SIGSTOP)
             kill(-t->spawned.pid, SIGCONT);
         return;
     }
-    if (tide_writer_commit(t->writer, &err))
-        tide_tracker_trouble(t, &err);
+    tide_tracker_check(t, tide_writer_commit(t->writer, &t->err));
     tide_relay_suspend(t->relay, true);
     sigset_t stop;
     sigemptyset(&stop);

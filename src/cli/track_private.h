@@ -44,14 +44,15 @@ struct tide_tracker {
     int empty_looks;              /* consecutive looks that saw no live process, since the command ended */
     bool steps_said, epochs_said; /* the program marks these itself, so those in its output are ignored */
     bool stop;                    /* the user asked to stop */
+    struct tide_err err;          /* see tide_tracker_check() */
     bool told_of_survivors;
 };
 
 /* Prints a line for the user, after "tidemark: ", on stderr or among the program's output. */
 void tide_tracker_say(struct tide_tracker *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Reports the first error of the recording, and only that one; tracking goes on. */
-void tide_tracker_trouble(struct tide_tracker *t, const struct tide_err *err);
+/* If `bad`, reports t->err as the first error of the recording, and only that one; tracking goes on. */
+void tide_tracker_check(struct tide_tracker *t, int bad);
 
 /* Blocks the handled signals and remembers the mask and dispositions for the command to inherit. */
 int tide_tracker_set_up_signals(struct tide_tracker *t, bool owns_terminal, struct tide_err *err);
