@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "show/screen/view.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,31 +13,25 @@
 
 #define IDLE_NS INT64_C(1000000000)
 
-enum { QUEUE = 64 }; /* keys waiting for a busy view; further ones are lost */
-
 struct event {
     enum tide_term_event what;
     int key;
 };
 
 struct tide_door {
+    struct tide_screen_config config;
     pthread_mutex_t lock;
-    pthread_cond_t told; /* signals an event to the view */
-    int wake;            /* signals a frame or the end to the terminal's thread */
-    struct event queue[QUEUE];
-    size_t queued;
+    int events[2]; /* a pipe to the view, which ends when the terminal's side has left */
+    int wake;      /* signals a frame or the end to the terminal's thread */
     int columns, rows;
     struct tide_cells frame; /* the newest frame */
     bool fresh, redraw;
-    void (*interrupt)(void *context); /* interrupts the program */
-    void *context;
     bool interrupted; /* the program was interrupted once */
     bool asks, asked; /* leaving needs a question; the view wants it asked now */
     bool left;        /* the terminal's side has left */
     bool ended;       /* the view has ended */
-    bool failed;
     enum tide_screen_end end;
-    struct tide_err err;
+    struct tide_err err; /* "": the view did not fail */
     char *said;
     int users;
 };
@@ -43,26 +39,22 @@ struct tide_door {
 struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_screen_config *config)
 {
     struct tide_door *door = calloc(1, sizeof *door);
-    pthread_condattr_t steady;
     if (!door)
         return NULL;
-    door->interrupt = config->interrupt;
-    door->context = config->context;
+    door->config = *config;
     door->asks = config->interrupt != NULL;
     door->users = 2;
     tide_term_size(term, &door->columns, &door->rows);
     tide_cells_init(&door->frame, false);
     door->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (door->wake < 0 || tide_cells_resize(&door->frame, door->columns, door->rows)) {
+    if (door->wake < 0 || tide_cells_resize(&door->frame, door->columns, door->rows) ||
+        pipe2(door->events, O_CLOEXEC | O_NONBLOCK)) {
         close(door->wake);
+        tide_cells_release(&door->frame);
         free(door);
         return NULL;
     }
     pthread_mutex_init(&door->lock, NULL);
-    pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    pthread_cond_init(&door->told, &steady);
-    pthread_condattr_destroy(&steady);
     return door;
 }
 
@@ -75,20 +67,17 @@ void tide_door_close(struct tide_door *door)
     pthread_mutex_unlock(&door->lock);
     if (users > 0)
         return;
-    pthread_cond_destroy(&door->told);
     pthread_mutex_destroy(&door->lock);
     tide_cells_release(&door->frame);
     close(door->wake);
+    close(door->events[0]);
+    if (!door->left)
+        close(door->events[1]);
     free(door->said);
     free(door);
 }
 
 /* ---- the view's side */
-
-static void wake_terminal(const struct tide_door *door)
-{
-    eventfd_write(door->wake, 1);
-}
 
 void tide_door_size(struct tide_door *door, int *ret_columns, int *ret_rows)
 {
@@ -112,27 +101,19 @@ void tide_door_show(struct tide_door *door, const struct tide_cells *cells)
 {
     pthread_mutex_lock(&door->lock);
     door->fresh |= copy_cells(&door->frame, cells);
-    wake_terminal(door);
+    eventfd_write(door->wake, 1);
     pthread_mutex_unlock(&door->lock);
 }
 
 enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, int *ret_key)
 {
-    enum tide_term_event what = TIDE_TERM_NOTHING;
-    int64_t until_ns = tide_clock_ns() + timeout_ns;
-    struct timespec until = {.tv_sec = until_ns / TIDE_NS_PER_S, .tv_nsec = until_ns % TIDE_NS_PER_S};
-    pthread_mutex_lock(&door->lock);
-    while (!door->left && !door->queued && pthread_cond_timedwait(&door->told, &door->lock, &until) == 0)
-        ;
-    if (door->left) {
-        what = TIDE_TERM_LEAVE;
-    } else if (door->queued) {
-        what = door->queue[0].what;
-        *ret_key = door->queue[0].key;
-        memmove(door->queue, door->queue + 1, --door->queued * sizeof *door->queue);
-    }
-    pthread_mutex_unlock(&door->lock);
-    return what;
+    struct event event = {.what = TIDE_TERM_NOTHING};
+    struct pollfd fd = {.fd = door->events[0], .events = POLLIN};
+    if (poll(&fd, 1, (int)(timeout_ns / TIDE_NS_PER_MS)) > 0 &&
+        read(door->events[0], &event, sizeof event) == 0)
+        event.what = TIDE_TERM_LEAVE;
+    *ret_key = event.key;
+    return event.what;
 }
 
 void tide_door_tell(struct tide_door *door, enum tide_door_word word)
@@ -141,7 +122,7 @@ void tide_door_tell(struct tide_door *door, enum tide_door_word word)
     door->redraw |= word == TIDE_DOOR_REDRAW;
     door->asked |= word == TIDE_DOOR_LEAVE;
     door->asks &= word != TIDE_DOOR_PROGRAM_ENDED;
-    wake_terminal(door);
+    eventfd_write(door->wake, 1);
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -154,18 +135,12 @@ void tide_door_say(struct tide_door *door, const char *text)
     pthread_mutex_unlock(&door->lock);
 }
 
-bool tide_door_hold(struct tide_door *door)
+bool tide_door_program_ended(struct tide_door *door)
 {
     pthread_mutex_lock(&door->lock);
-    if (!door->left)
-        return true;
+    bool ended = !door->left && door->config.ended && door->config.ended(door->config.context);
     pthread_mutex_unlock(&door->lock);
-    return false;
-}
-
-void tide_door_let(struct tide_door *door)
-{
-    pthread_mutex_unlock(&door->lock);
+    return ended;
 }
 
 void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struct tide_err *err)
@@ -173,10 +148,9 @@ void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struc
     pthread_mutex_lock(&door->lock);
     door->ended = true;
     door->end = end;
-    door->failed = err != NULL;
     if (err)
         door->err = *err;
-    wake_terminal(door);
+    eventfd_write(door->wake, 1);
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -209,7 +183,7 @@ static bool take_key(struct tide_door *door, struct picture *picture, int key, b
     bool answer = picture->question;
     if (key == TIDE_KEY_INTERRUPT && door->asks && !answer && !door->interrupted) {
         door->interrupted = true;
-        door->interrupt(door->context);
+        door->config.interrupt(door->config.context);
         return false; /* the view reports it when it gets the key */
     }
     *ret_taken = answer || key == 'q' || key == 'Q' || key == TIDE_KEY_INTERRUPT;
@@ -243,9 +217,8 @@ static bool take_event(struct tide_door *door, struct picture *picture, enum tid
         return true;
     if (what == TIDE_TERM_NOTHING || taken)
         return false;
-    if (door->queued < QUEUE)
-        door->queue[door->queued++] = (struct event){what, key};
-    pthread_cond_signal(&door->told);
+    ssize_t ignored = write(door->events[1], &(struct event){what, key}, sizeof(struct event));
+    (void)ignored; /* keys that a busy view leaves no room for are lost */
     return false;
 }
 
@@ -269,13 +242,13 @@ int tide_door_serve(struct tide_door *door, struct tide_term *term, struct tide_
     }
     pthread_mutex_lock(&door->lock);
     door->left = true;
-    pthread_cond_signal(&door->told);
+    close(door->events[1]);
     *ret_outcome = (struct tide_screen_outcome){.end = door->end, .said = door->said};
     door->said = NULL;
-    int bad = door->failed ? -1 : 0;
+    bool bad = door->err.text[0];
     if (bad)
         *err = door->err;
     pthread_mutex_unlock(&door->lock);
     tide_cells_release(&picture.cells);
-    return bad;
+    return bad ? -1 : 0;
 }

@@ -39,9 +39,8 @@ void tide_door_tell(struct tide_door *door, enum tide_door_word word);
 /* Sets what the view would say at its end. Copies it. */
 void tide_door_say(struct tide_door *door, const char *text);
 
-/* True if the terminal's side is still there; it then stays until tide_door_let(). Guards its data. */
-bool tide_door_hold(struct tide_door *door);
-void tide_door_let(struct tide_door *door);
+/* Asks config->ended, while the terminal's side is still there: its data may go with it. */
+bool tide_door_program_ended(struct tide_door *door);
 
 /* The view ends. `err` NULL: it did not fail. */
 void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struct tide_err *err);

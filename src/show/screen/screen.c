@@ -238,12 +238,9 @@ static void end_judging(struct screen *screen)
 static bool has_ended(struct screen *screen)
 {
     const struct tide_screen_config *config = &screen->config;
-    if (!config->ended || (screen->door && !tide_door_hold(screen->door)))
-        return false;
-    bool ended = config->ended(config->context);
     if (screen->door)
-        tide_door_let(screen->door);
-    return ended;
+        return tide_door_program_ended(screen->door);
+    return config->ended && config->ended(config->context);
 }
 
 /* A recording is live if it grows while we watch, or if the caller says so. */
