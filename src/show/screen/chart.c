@@ -37,20 +37,7 @@ static double column_of(const struct tide_model *model, int64_t t_ns, size_t col
     return span > 0 ? (tide_model_x(model, t_ns) - model->window_from) / span * (double)columns : 0;
 }
 
-/* Marks the free columns of a phase. Inner phases end first and come first; outer ones get the rest. */
-static void put_phase(struct chart *chart, const struct tide_model *model, int32_t name, int64_t from_ns,
-                      int64_t to_ns)
-{
-    double from = floor(column_of(model, from_ns, chart->shown)),
-           to = floor(column_of(model, to_ns, chart->shown));
-    if (to < 0 || from >= (double)chart->shown)
-        return;
-    size_t last = to < (double)chart->shown ? (size_t)to : chart->shown - 1;
-    for (size_t c = from > 0 ? (size_t)from : 0; c <= last; c++)
-        if (chart->phases[c] < 0)
-            chart->phases[c] = name;
-}
-
+/* Marks the free columns of each phase. Inner phases end first and come first; outer ones get the rest. */
 static void fill_phases(struct chart *chart, const struct tide_model *model)
 {
     const struct tide_phases *phases = &model->phases;
@@ -59,7 +46,14 @@ static void fill_phases(struct chart *chart, const struct tide_model *model)
     for (size_t i = 0; i < phases->count; i++) {
         const struct tide_phase *phase = &phases->all[phases->by_end[i]];
         int64_t to_ns = phase->to_ns < model->end_ns || phase->ended ? phase->to_ns : model->end_ns;
-        put_phase(chart, model, phase->name, phase->from_ns, to_ns);
+        double from = floor(column_of(model, phase->from_ns, chart->shown)),
+               to = floor(column_of(model, to_ns, chart->shown));
+        if (to < 0 || from >= (double)chart->shown)
+            continue;
+        size_t last = to < (double)chart->shown ? (size_t)to : chart->shown - 1;
+        for (size_t c = from > 0 ? (size_t)from : 0; c <= last; c++)
+            if (chart->phases[c] < 0)
+                chart->phases[c] = phase->name;
     }
 }
 
