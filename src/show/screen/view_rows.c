@@ -29,8 +29,7 @@ static const struct tide_history_process *process_of(const struct tide_model *mo
 
 static const char *role_of(const struct tide_history_process *process)
 {
-    const char *role = process->row.role;
-    return role && *role ? role : process->row.name ? process->row.name : "";
+    return process->row.role[0] ? process->row.role : process->row.name;
 }
 
 static int64_t parent_of(const struct tide_model *model, int64_t id)
@@ -173,20 +172,18 @@ static size_t group_end(const struct tide_model *model, size_t begin, size_t end
 static void kids_of(const struct tide_model *model, size_t count, int64_t parent, size_t *ret_begin,
                     size_t *ret_end)
 {
-    size_t edge[2];
-    for (int k = 0; k < 2; k++) {
-        size_t low = 0, high = count;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (parent_of(model, model->members[middle]) < parent + k)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        edge[k] = low;
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (parent_of(model, model->members[middle]) < parent)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    *ret_begin = edge[0];
-    *ret_end = edge[1];
+    *ret_begin = low;
+    while (low < count && parent_of(model, model->members[low]) == parent)
+        low++;
+    *ret_end = low;
 }
 
 /* Returns the worst judged series of a row; NULL: none was judged. */
