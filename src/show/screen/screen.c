@@ -514,8 +514,11 @@ static int run_into_dump(struct screen *screen, struct tide_err *err)
     return 0;
 }
 
-static int start(struct screen *screen, struct tide_err *err)
+static int start(struct screen *screen, const struct tide_screen_config *config, struct tide_err *err)
 {
+    screen->config = *config;
+    snprintf(screen->path, sizeof screen->path, "%s", config->path);
+    snprintf(screen->log_path, sizeof screen->log_path, "%s", config->log_path ? config->log_path : "");
     screen->opened_ns = screen->played_ns = tide_clock_ns();
     screen->loaded_ns = screen->drawn_ns = screen->opened_ns - FRAME_NS;
     screen->keys = screen->config.keys;
@@ -535,17 +538,6 @@ static int start(struct screen *screen, struct tide_err *err)
         return -1;
     tide_reader_free(reader);
     return 0;
-}
-
-static struct screen *screen_new(const struct tide_screen_config *config)
-{
-    struct screen *screen = calloc(1, sizeof *screen);
-    if (!screen)
-        return NULL;
-    screen->config = *config;
-    snprintf(screen->path, sizeof screen->path, "%s", config->path);
-    snprintf(screen->log_path, sizeof screen->log_path, "%s", config->log_path ? config->log_path : "");
-    return screen;
 }
 
 static void screen_free(struct screen *screen)
@@ -631,10 +623,10 @@ static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *r
 int tide_screen_run(const struct tide_screen_config *config, struct tide_screen_outcome *ret_outcome,
                     struct tide_err *err)
 {
-    struct screen *screen = screen_new(config);
+    struct screen *screen = calloc(1, sizeof *screen);
     if (!screen)
         return tide_err_set(err, "out of memory");
-    if (start(screen, err)) {
+    if (start(screen, config, err)) {
         screen_free(screen);
         return -1;
     }
