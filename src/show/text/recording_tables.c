@@ -1,6 +1,5 @@
 #include "show/text/recording_tables.h"
 #include "assess/process_name.h"
-#include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -98,9 +97,9 @@ enum { NAME_COLUMNS = 23 };
     COLUMN("name", "MODEL", -24, TEXT, device ? device->name : NULL)                                         \
     COLUMN("process", "", 0, COUNT, use->process)                                                            \
     COLUMN("user", "USER", -22, TEXT, user)                                                                  \
-    COLUMN("peak_bytes", "PEAK", 6, BYTES, use->peak_bytes)                                                  \
-    COLUMN("peak_t_s", "", 0, DURATION, use->peak_ns)                                                        \
-    COLUMN("last_bytes", "LAST", 6, BYTES, use->last_bytes)                                                  \
+    COLUMN("peak_bytes", "PEAK", 6, BYTES, peak->bytes)                                                      \
+    COLUMN("peak_t_s", "", 0, DURATION, peak->t_ns)                                                          \
+    COLUMN("last_bytes", "LAST", 6, BYTES, rows[to - 1]->bytes)                                              \
     COLUMN("total_bytes", "OF", 6, BYTES, device ? device->total_bytes : TIDE_UNKNOWN)
 
 #define HEAP(COLUMN)                                                                                         \
@@ -310,49 +309,16 @@ void tide_tables_notes(struct tide_table *table, const struct tide_summary *summ
     tide_table_end(table);
 }
 
-struct gpu_use {
-    int64_t device, process, peak_bytes, peak_ns, last_bytes;
-};
-
-static int compare_uses(const void *a, const void *b)
+/* By device, process and time. */
+static int compare_gpu(const void *a, const void *b)
 {
-    const struct gpu_use *x = a, *y = b;
-
+    const struct tide_history_gpu *x = *(const struct tide_history_gpu *const *)a,
+                                  *y = *(const struct tide_history_gpu *const *)b;
+    /* The whole device (0) comes first, unknown processes (-1) last. */
+    uint64_t p = (uint64_t)x->process, q = (uint64_t)y->process;
     if (x->device != y->device)
         return x->device < y->device ? -1 : 1;
-    /* The whole device (0) comes first, unknown processes (-1) last. */
-    return ((uint64_t)x->process > (uint64_t)y->process) - ((uint64_t)x->process < (uint64_t)y->process);
-}
-
-/* Returns peak and last use of each device and of each process on it; caller frees. NULL: out of memory. */
-static struct gpu_use *gpu_uses(const struct tide_history *history, size_t *ret_count)
-{
-    enum { MOST = 4096 };
-    struct gpu_use *uses = calloc(MOST, sizeof *uses);
-    struct tide_map index;
-    size_t count = 0;
-
-    tide_map_init(&index, MOST);
-    for (size_t i = 0; uses && i < history->gpu_count; i++) {
-        const struct tide_history_gpu *gpu = &history->gpu[i];
-        uint64_t key = (uint64_t)gpu->device << 40 ^ (uint64_t)(gpu->process + 1), at;
-        if (!tide_map_get(&index, key, &at)) {
-            if (count == MOST || tide_map_put(&index, key, count) != 0)
-                continue;
-            at = count++;
-            uses[at] = (struct gpu_use){gpu->device, gpu->process, TIDE_UNKNOWN, 0, 0};
-        }
-        if (gpu->bytes > uses[at].peak_bytes) {
-            uses[at].peak_bytes = gpu->bytes;
-            uses[at].peak_ns = gpu->t_ns;
-        }
-        uses[at].last_bytes = gpu->bytes;
-    }
-    tide_map_release(&index);
-    if (uses)
-        qsort(uses, count, sizeof *uses, compare_uses);
-    *ret_count = uses ? count : 0;
-    return uses;
+    return p != q ? (p < q ? -1 : 1) : (x > y) - (x < y);
 }
 
 static const struct tide_gpu_device *find_device(const struct tide_history *history, int64_t device)
@@ -366,13 +332,20 @@ static const struct tide_gpu_device *find_device(const struct tide_history *hist
 void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
     const struct tide_history *history = summary->history;
-    size_t count;
-    struct gpu_use *uses = gpu_uses(history, &count);
+    size_t count = history->gpu_count;
+    const struct tide_history_gpu **rows = calloc(count + 1, sizeof *rows);
     char user[96];
 
+    for (size_t i = 0; rows && i < count; i++)
+        rows[i] = &history->gpu[i];
+    if (rows)
+        qsort(rows, count, sizeof *rows, compare_gpu);
     tide_table_begin(table, "gpu", title, TIDE_COLUMNS(GPU));
-    for (size_t i = 0; i < count; i++) {
-        const struct gpu_use *use = &uses[i];
+    for (size_t from = 0, to; rows && from < count; from = to) {
+        const struct tide_history_gpu *use = rows[from], *peak = use;
+        for (to = from; to < count && rows[to]->device == use->device && rows[to]->process == use->process;
+             to++)
+            peak = rows[to]->bytes > peak->bytes ? rows[to] : peak;
         const struct tide_gpu_device *device = find_device(history, use->device);
         if (use->process == 0)
             snprintf(user, sizeof user, "all processes");
@@ -383,7 +356,7 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
         TIDE_ROW(table, GPU);
     }
     tide_table_end(table);
-    free(uses);
+    free(rows);
 }
 
 /* --- the heap ------------------------------------------------------------------------------------------ */
