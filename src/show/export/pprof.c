@@ -64,8 +64,8 @@ struct module {
 struct profile {
     const struct tide_export *e;
     const struct tide_history *h;
-    struct tide_buf strings, functions, locations, samples; /* encoded fields of the profile */
-    struct tide_buf message, inner;                         /* scratch for one message */
+    struct tide_buf head, strings, functions, locations, samples; /* encoded fields of the profile */
+    struct tide_buf message, inner;                               /* scratch for one message */
     struct tide_map string_of, function_of, location_of, module_of;
     uint64_t string_count, function_count, location_count;
     struct module *modules;
@@ -298,24 +298,21 @@ static void put_head(struct profile *p, struct tide_buf *out)
 
 static int write_parts(struct profile *p, FILE *out, struct tide_err *err)
 {
-    struct tide_buf head;
-    tide_buf_init(&head, PART_MOST);
-    put_head(p, &head);
-    put_mappings(p, &head);
-    const struct tide_buf *parts[] = {&head, &p->samples, &p->locations, &p->functions, &p->strings};
+    put_head(p, &p->head);
+    put_mappings(p, &p->head);
+    const struct tide_buf *parts[] = {&p->head, &p->samples, &p->locations, &p->functions, &p->strings};
     bool failed = p->full;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         failed |= parts[i]->failed;
-    int status = failed ? tide_err_set(err, "not enough memory for a profile of %zu call sites", p->e->count)
-                        : tide_gzip_write(out, parts, sizeof parts / sizeof *parts, err);
-    tide_buf_release(&head);
-    return status;
+    return failed ? tide_err_set(err, "not enough memory for a profile of %zu call sites", p->e->count)
+                  : tide_gzip_write(out, parts, sizeof parts / sizeof *parts, err);
 }
 
 int tide_export_pprof(const struct tide_export *e, FILE *out, struct tide_err *err)
 {
     struct profile p = {.e = e, .h = e->history, .function_count = 1, .location_count = 1};
-    struct tide_buf *bufs[] = {&p.strings, &p.functions, &p.locations, &p.samples, &p.message, &p.inner};
+    struct tide_buf *bufs[] = {&p.head,    &p.strings, &p.functions, &p.locations,
+                               &p.samples, &p.message, &p.inner};
     struct tide_map *maps[] = {&p.string_of, &p.function_of, &p.location_of, &p.module_of};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++)
         tide_buf_init(bufs[i], PART_MOST);
