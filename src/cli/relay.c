@@ -157,9 +157,9 @@ void tide_relay_collect(struct tide_relay *relay, tide_relay_on_output *on_outpu
 /* ---- what the relay's process is told ---- */
 
 /* The socket cannot be full: status texts are frequent, but at most one of them is on its way. */
-static void order(struct tide_relay *relay, enum order_kind kind, const char *text)
+void tide_relay_tell(struct tide_relay *relay, enum tide_relay_word word, const char *text)
 {
-    struct order order = {.kind = kind};
+    struct order order = {.word = word};
     snprintf(order.text, sizeof order.text, "%s", text);
     if (relay->socket[0] >= 0)
         send(relay->socket[0], &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -172,17 +172,7 @@ void tide_relay_status(struct tide_relay *relay, const char *text)
         return;
     snprintf(relay->status_text, sizeof relay->status_text, "%s", text);
     relay->is_showing = true;
-    order(relay, ORDER_STATUS, text);
-}
-
-void tide_relay_say(struct tide_relay *relay, const char *text)
-{
-    order(relay, ORDER_SAY, text);
-}
-
-void tide_relay_resized(struct tide_relay *relay)
-{
-    order(relay, ORDER_RESIZE, "");
+    tide_relay_tell(relay, TIDE_RELAY_STATUS, text);
 }
 
 static void wait_and_hear(struct tide_relay *relay)
@@ -196,21 +186,16 @@ void tide_relay_suspend(struct tide_relay *relay, bool suspended)
 {
     if (!relay->info.owns_terminal || relay->done)
         return;
-    order(relay, suspended ? ORDER_SUSPEND : ORDER_RESUME, "");
+    tide_relay_tell(relay, suspended ? TIDE_RELAY_SUSPEND : TIDE_RELAY_RESUME, "");
     hear(relay);
     while (relay->suspended != suspended && relay->socket[0] >= 0)
         wait_and_hear(relay);
 }
 
-void tide_relay_command_ended(struct tide_relay *relay)
-{
-    order(relay, ORDER_ENDED, "");
-}
-
 void tide_relay_finish(struct tide_relay *relay, bool all_ended)
 {
     relay->finishing = true;
-    order(relay, all_ended ? ORDER_FINISH_ALL : ORDER_FINISH, "");
+    tide_relay_tell(relay, all_ended ? TIDE_RELAY_FINISH_ALL : TIDE_RELAY_FINISH, "");
 }
 
 void tide_relay_call_off(struct tide_relay *relay)

@@ -96,16 +96,24 @@ void tide_tail_collect(struct tide_tail *tail, tide_relay_on_output *on_output, 
 /* Sets the text of the status line, which must be escaped. */
 void tide_relay_status(struct tide_relay *relay, const char *text);
 
-/* Prints a line for the user among the program's output; only when the relay owns the terminal. */
-void tide_relay_say(struct tide_relay *relay, const char *text);
-
-void tide_relay_resized(struct tide_relay *relay);
+enum tide_relay_word {
+    TIDE_RELAY_SAY,     /* print the text among the program's output; only when the relay owns the terminal */
+    TIDE_RELAY_RESIZED, /* the terminal has another size */
+    TIDE_RELAY_ENDED,   /* the command itself has ended: Ctrl-C is for the tracker (tide_relay_interrupted) */
+    /* What the other functions tell. */
+    TIDE_RELAY_STATUS,
+    TIDE_RELAY_SUSPEND,
+    TIDE_RELAY_RESUME,
+    TIDE_RELAY_FINISH,
+    TIDE_RELAY_FINISH_ALL,
+};
+/* Tells the relay process something; text: "" where none is needed. */
+void tide_relay_tell(struct tide_relay *relay, enum tide_relay_word word, const char *text);
 
 /* Before this process stops (suspended) gives the terminal back; after it continues, takes it again. */
 void tide_relay_suspend(struct tide_relay *relay, bool suspended);
 
-/* The command itself has ended: from now on Ctrl-C is for the tracker (tide_relay_interrupted). */
-void tide_relay_command_ended(struct tide_relay *relay);
+/* True if the user pressed Ctrl-C after the command's end. */
 bool tide_relay_interrupted(struct tide_relay *relay);
 
 /* Passes on the remaining output. all_ended: no process of the tree can write any more. Otherwise the relay

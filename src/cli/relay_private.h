@@ -44,18 +44,8 @@ struct stream {
 };
 
 /* From the tracker to the relay process. */
-enum order_kind {
-    ORDER_STATUS,
-    ORDER_SAY,
-    ORDER_RESIZE,
-    ORDER_SUSPEND,
-    ORDER_RESUME,
-    ORDER_ENDED,
-    ORDER_FINISH,
-    ORDER_FINISH_ALL, /* no process of the tree can write any more */
-};
 struct order {
-    enum order_kind kind;
+    enum tide_relay_word word;
     char text[ORDER_TEXT];
 };
 

@@ -261,35 +261,35 @@ static void become_plain(struct tide_relay *relay)
 
 static void do_order(struct tide_relay *relay, const struct order *order)
 {
-    switch (order->kind) {
-    case ORDER_STATUS:
+    switch (order->word) {
+    case TIDE_RELAY_STATUS:
         memcpy(relay->shown_text, order->text, ORDER_TEXT);
         draw_status(relay);
         reply(relay, REPLY_SHOWN);
         break;
-    case ORDER_SAY:
+    case TIDE_RELAY_SAY:
         tide_status_line_say(&relay->line, order->text);
         break;
-    case ORDER_RESIZE:
+    case TIDE_RELAY_RESIZED:
         resize(relay);
         break;
-    case ORDER_SUSPEND:
+    case TIDE_RELAY_SUSPEND:
         give_keyboard(relay);
         relay->is_suspended = true;
         reply(relay, REPLY_SUSPENDED);
         break;
-    case ORDER_RESUME:
+    case TIDE_RELAY_RESUME:
         relay->is_suspended = false;
         take_keyboard(relay);
         resize(relay); /* the size may have changed while suspended */
         reply(relay, REPLY_RESUMED);
         break;
-    case ORDER_ENDED:
+    case TIDE_RELAY_ENDED:
         relay->command_ended = true;
         break;
-    case ORDER_FINISH:
-    case ORDER_FINISH_ALL:
-        relay->all_ended = order->kind == ORDER_FINISH_ALL;
+    case TIDE_RELAY_FINISH:
+    case TIDE_RELAY_FINISH_ALL:
+        relay->all_ended = order->word == TIDE_RELAY_FINISH_ALL;
         relay->stage = FINISHING;
     }
 }

@@ -28,7 +28,7 @@ void tide_tracker_say(struct tide_tracker *t, const char *format, ...)
     vsnprintf(text + used, sizeof text - used, format, arguments);
     va_end(arguments);
     if (t->relay && tide_relay_info(t->relay)->owns_terminal && !tide_relay_is_done(t->relay))
-        tide_relay_say(t->relay, text);
+        tide_relay_tell(t->relay, TIDE_RELAY_SAY, text);
     else
         fprintf(stderr, "%s\n", text);
 }
@@ -143,7 +143,7 @@ static void command_ended(struct tide_tracker *t, const struct tide_spawn_event 
     t->empty_looks = 0;
     t->exit_signal = WIFSIGNALED(event->status) ? WTERMSIG(event->status) : 0;
     t->outcome->exit_code = t->exit_signal ? 128 + t->exit_signal : WEXITSTATUS(event->status);
-    tide_relay_command_ended(t->relay);
+    tide_relay_tell(t->relay, TIDE_RELAY_ENDED, "");
 }
 
 static void note_peak(struct tide_tracker *t, pid_t pid, const struct tide_spawn_event *event)
@@ -223,7 +223,7 @@ static void handle_signal(struct tide_tracker *t, const struct signalfd_siginfo 
         break;
     case SIGWINCH:
         if (t->relay)
-            tide_relay_resized(t->relay);
+            tide_relay_tell(t->relay, TIDE_RELAY_RESIZED, "");
         break;
     case SIGCONT:
         tide_relay_suspend(t->relay, false);
