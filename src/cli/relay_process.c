@@ -441,8 +441,7 @@ static _Noreturn void pass_on(struct tide_relay *relay)
             settle(relay);
     }
     become_plain(relay);
-    if (relay->info.hold[1] >= 0)
-        tide_spawn_dismiss(relay->info.hold[1]);
+    tide_spawn_tell(relay->info.hold[1], TIDE_SPAWN_DISMISSED);
     relay->over = true;
     _exit(0);
 }

@@ -18,9 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Messages to the keeper through `hold`. */
-enum { WATCHED = 'w', DISMISSED = 'd' };
-
 /* Polls pid (-1: any child); flags as for wait4(). Returns its PID, 0 (nothing to report) or -1. */
 static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
 {
@@ -66,12 +63,12 @@ static _Noreturn void become(char **argv, char **settings, struct tide_relay *re
     _exit(127);
 }
 
-/* Waits for tide_spawn_watched(). Exits if the keeper is dismissed instead, or if the other end closes. */
+/* Waits until the command is watched. Exits if it is dismissed instead, or if the other end closes. */
 static void wait_until_watched(int hold)
 {
     char byte;
     ssize_t got = TEMP_FAILURE_RETRY(read(hold, &byte, 1));
-    if (got == 1 && byte == WATCHED)
+    if (got == 1 && byte == TIDE_SPAWN_WATCHED)
         return;
     if (got != 1)
         tide_terminal_rescue();
@@ -214,7 +211,7 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
 {
     bool keeper = tide_relay_info(relay)->owns_terminal;
     int pipes[PIPES][2], result = -1, why = 0;
-    struct tide_spawned spawned = {.events = -1, .hold = -1};
+    struct tide_spawned spawned = {.events = -1};
     *ret_exit = 2;
     if (make_pipes(pipes, PIPES, err))
         return -1;
@@ -243,13 +240,12 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
     ssize_t got = TEMP_FAILURE_RETRY(read(pipes[FAILURE][0], &why, sizeof why));
     if (keeper) {
         spawned.events = pipes[EVENTS][0];
-        spawned.hold = tide_relay_info(relay)->hold[1];
         pipes[EVENTS][0] = -1;
         fcntl(spawned.events, F_SETFL, O_NONBLOCK);
     }
     if (got == sizeof why) {
         if (keeper)
-            tide_spawn_dismiss(spawned.hold);
+            tide_spawn_tell(tide_relay_info(relay)->hold[1], TIDE_SPAWN_DISMISSED);
         tide_spawn_release(&spawned);
         waitpid(pid, NULL, 0);
         describe_failure(argv[0], why, ret_exit, err);
@@ -265,26 +261,16 @@ close_pipes:
     return result;
 }
 
-static void tell_keeper(int hold, char word)
+void tide_spawn_tell(int hold, enum tide_spawn_word word)
 {
-    ssize_t ignored = write(hold, &word, 1); /* if the keeper is gone, nobody needs it */
+    char byte = (char)word;
+    ssize_t ignored = write(hold, &byte, 1); /* if the keeper is gone, nobody needs it */
     (void)ignored;
-}
-
-void tide_spawn_watched(struct tide_spawned *spawned)
-{
-    if (spawned->hold >= 0)
-        tell_keeper(spawned->hold, WATCHED);
-}
-
-void tide_spawn_dismiss(int hold)
-{
-    tell_keeper(hold, DISMISSED);
 }
 
 void tide_spawn_release(struct tide_spawned *spawned)
 {
     if (spawned->events >= 0)
         close(spawned->events);
-    spawned->hold = spawned->events = -1;
+    spawned->events = -1;
 }

@@ -29,7 +29,6 @@ struct tide_spawned {
     pid_t pid;    /* of the command */
     pid_t keeper; /* 0: none */
     int events;   /* -1 without a keeper; else a stream of struct tide_spawn_event */
-    int hold;     /* -1 without a keeper; owned by the relay, see tide_relay_info */
 };
 
 struct tide_spawn_event {
@@ -57,12 +56,13 @@ int tide_spawn(char **argv, char **settings, struct tide_relay *relay, bool own_
  * in that mode. False: there is none. */
 bool tide_spawn_find(const char *program, int mode, char ret_path[static PATH_MAX]);
 
-/* Call once the tracker observes the command: only now may the keeper reap it. Until then a command that has
- * ended keeps its entry in /proc. */
-void tide_spawn_watched(struct tide_spawned *spawned);
-
-/* Tells the keeper to exit; hold: see tide_relay_info. */
-void tide_spawn_dismiss(int hold);
+enum tide_spawn_word {
+    TIDE_SPAWN_WATCHED = 'w', /* the tracker observes the command: only now may the keeper reap it. Until then
+                                 a command that has ended keeps its entry in /proc */
+    TIDE_SPAWN_DISMISSED = 'd', /* exit */
+};
+/* Tells the keeper something; hold: see tide_relay_info, -1: there is no keeper. */
+void tide_spawn_tell(int hold, enum tide_spawn_word word);
 
 void tide_spawn_release(struct tide_spawned *spawned);
 

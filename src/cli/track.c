@@ -438,7 +438,8 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
             kill(t->spawned.pid, SIGKILL);
         return -1;
     }
-    tide_spawn_watched(&t->spawned);
+    if (t->relay)
+        tide_spawn_tell(tide_relay_info(t->relay)->hold[1], TIDE_SPAWN_WATCHED);
     if (t->relay ? tide_relay_info(t->relay)->has_status
                  : !t->config->no_status && tide_relay_wants_status_line())
         t->trend = tide_trend_new(t->outcome->path); /* NULL: no status line */
@@ -535,11 +536,8 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
                struct tide_err *err)
 {
     *ret_outcome = (struct tide_track_outcome){.exit_code = 2};
-    struct tide_tracker t = {.config = config,
-                             .outcome = ret_outcome,
-                             .signals = -1,
-                             .file.fd = -1,
-                             .spawned = {.events = -1, .hold = -1}};
+    struct tide_tracker t = {
+        .config = config, .outcome = ret_outcome, .signals = -1, .file.fd = -1, .spawned.events = -1};
     int bad = begin(&t, err);
     if (!bad) {
         ret_outcome->exit_code = 0;
