@@ -119,19 +119,15 @@ static void own_terminal(struct tide_relay *relay, bool status_line)
                           !(no_colour && *no_colour), tide_relay_put_on_terminal, relay);
 }
 
-static int set_up_stream(struct tide_relay *relay, int fd, enum what what, struct tide_err *err)
+static int set_up_stream(struct tide_relay *relay, int fd, enum what what, const struct stat *about,
+                         struct tide_err *err)
 {
-    if (what == TERMINAL) {
-        if (add_terminal(relay, fd)) {
-            relay->info.owns_terminal = relay->info.has_status =
-                false; /* the command gets the terminal itself */
-            return 0;
-        }
-    } else {
-        struct stat about;
-        if (add_pipe(relay, fd, !fstat(fd, &about) && S_ISSOCK(about.st_mode), err))
-            return -1;
+    if (what == TERMINAL && add_terminal(relay, fd)) {
+        relay->info.owns_terminal = relay->info.has_status = false; /* the command gets the terminal itself */
+        return 0;
     }
+    if (what != TERMINAL && add_pipe(relay, fd, S_ISSOCK(about->st_mode), err))
+        return -1;
     struct stream *s = &relay->streams[relay->stream_count - 1];
     s->out = fd == STDOUT_FILENO;
     s->err = fd == STDERR_FILENO;
@@ -149,13 +145,13 @@ static int set_up(struct tide_relay *relay, bool status_line, struct tide_err *e
         own_terminal(relay, status_line);
     if (!relay->info.owns_terminal && !relay->read_output)
         return 0;
-    if (what_out >= PIPE_OR_SOCKET && set_up_stream(relay, STDOUT_FILENO, what_out, err))
+    if (what_out >= PIPE_OR_SOCKET && set_up_stream(relay, STDOUT_FILENO, what_out, &out, err))
         return -1;
     relay->stdin_on_pty = relay->info.owns_terminal;
     if (joined && relay->stream_count)
         relay->streams[0].err = true;
     else if (relay->read_output && what_err >= PIPE_OR_SOCKET &&
-             set_up_stream(relay, STDERR_FILENO, what_err, err))
+             set_up_stream(relay, STDERR_FILENO, what_err, &errors, err))
         return -1;
     if (relay->read_output && what_out == FILE_REGULAR)
         follow_file(relay, STDOUT_FILENO, 0);
