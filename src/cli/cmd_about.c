@@ -60,10 +60,7 @@ static int run_completion(struct tide_command_call *call, struct tide_err *err)
 {
     if (check_words(call, err))
         return -1;
-    if (call->count)
-        return tide_help_completion(call->operands[0], stdout, err);
-    tide_err_set(err, "completion: the name of a shell is missing");
-    return tide_err_hint(err, "the shells are bash, zsh and fish");
+    return tide_help_completion(call->count ? call->operands[0] : NULL, stdout, err);
 }
 
 const struct tide_command tide_command_help = {

@@ -95,7 +95,7 @@ void tide_help_command(const struct tide_command *command, FILE *out);
 void tide_help_all(FILE *out);
 /* Writes the manual page of a command (NULL: of tidemark itself) in mdoc. */
 void tide_help_manual(const struct tide_command *command, FILE *out);
-/* Writes the completion script for a shell: bash, zsh or fish. */
+/* Writes the completion script for a shell: bash, zsh or fish. NULL: none was named. */
 int tide_help_completion(const char *shell, FILE *out, struct tide_err *err);
 /* For the completion scripts: writes completions of the last of `words`, the words after 'tidemark'. */
 #define TIDE_COMPLETION_WORDS "completion-words"

@@ -153,11 +153,12 @@ int tide_help_completion(const char *shell, FILE *out, struct tide_err *err)
     static const struct {
         const char *shell, *script;
     } scripts[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}};
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+    for (size_t i = 0; shell && i < sizeof scripts / sizeof *scripts; i++)
         if (!strcmp(shell, scripts[i].shell)) {
             fputs(scripts[i].script, out);
             return 0;
         }
-    tide_err_set(err, "completion: there is no script for that shell");
+    tide_err_set(err, shell ? "completion: there is no script for that shell"
+                            : "completion: the name of a shell is missing");
     return tide_err_hint(err, "the shells are bash, zsh and fish");
 }
