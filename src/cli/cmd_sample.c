@@ -113,15 +113,6 @@ struct model {
     struct tide_sampler *sampler;
 };
 
-static void release_model(struct model *m)
-{
-    tide_sampler_free(m->sampler);
-    tide_machine_free(m->machine);
-    tide_device_free(m->device);
-    tide_graph_free(m->graph);
-    tide_vocabulary_free(m->vocabulary);
-}
-
 /* Opens the checkpoint's own vocabulary, or that of the directory named on the command line. */
 static int find_vocabulary(struct model *m, const char *dir, struct tide_err *err)
 {
@@ -290,7 +281,11 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
         if (v->json && !status)
             print_json(&t);
     }
-    release_model(&t.model);
+    tide_sampler_free(t.model.sampler);
+    tide_machine_free(t.model.machine);
+    tide_device_free(t.model.device);
+    tide_graph_free(t.model.graph);
+    tide_vocabulary_free(t.model.vocabulary);
     tide_buf_release(&t.text);
     free(t.prompt);
     return status;
