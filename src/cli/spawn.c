@@ -114,34 +114,27 @@ static _Noreturn void keep(pid_t child, int events, int hold)
     _exit(0);
 }
 
-struct report {
-    pid_t pid;
-    int why; /* errno, when pid is -1 */
-};
-
-/* Runs as the keeper, between tracker and command: leads the session of the pseudo-terminal. */
+/* Runs as the keeper, between tracker and command: leads the session of the pseudo-terminal. Says first which
+ * PID the command has, or -errno. */
 static _Noreturn void start_keeper(char **argv, char **settings, struct tide_relay *relay,
                                    const struct tide_spawn_inheritance *inherited, int failure, int events)
 {
-    struct report said = {.pid = -1};
     setsid();
     int slave = tide_relay_take_terminal(relay);
-    if (slave < 0) {
-        said.why = errno;
-    } else if ((said.pid = fork()) == 0) {
+    pid_t pid = slave < 0 ? -1 : fork();
+    pid_t said = pid < 0 ? -errno : pid;
+    if (pid == 0) {
         setpgid(0, 0);
         tcsetpgrp(slave, getpid()); /* SIGTTOU is blocked */
         become(argv, settings, relay, inherited, failure);
-    } else if (said.pid > 0) {
-        setpgid(said.pid, said.pid);
-        tcsetpgrp(slave, said.pid);
-    } else {
-        said.why = errno;
     }
-    ssize_t sent = write(events, &said, sizeof said);
-    if (said.pid < 0 || sent != sizeof said)
+    if (pid > 0) {
+        setpgid(pid, pid);
+        tcsetpgrp(slave, pid);
+    }
+    if (write(events, &said, sizeof said) != sizeof said || pid < 0)
         _exit(1);
-    keep(said.pid, events, tide_relay_info(relay)->hold[0]);
+    keep(pid, events, tide_relay_info(relay)->hold[0]);
 }
 
 bool tide_spawn_find(const char *program, int mode, char ret_path[static PATH_MAX])
@@ -192,16 +185,16 @@ static int make_pipes(int (*pipes)[2], size_t count, struct tide_err *err)
 
 enum { FAILURE, EVENTS, PIPES };
 
-/* Learns the command's PID from the keeper: the first that it says. */
+/* Learns the command's PID from the keeper, which says it first. */
 static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
 {
-    struct report said = {.pid = -1, .why = EIO};
-    ssize_t got = TEMP_FAILURE_RETRY(read(fd, &said, sizeof said));
-    if (got != sizeof said || said.pid < 0) {
+    pid_t said = -EIO;
+    TEMP_FAILURE_RETRY(read(fd, &said, sizeof said));
+    if (said < 0) {
         waitpid(keeper, NULL, 0);
-        return tide_err_set(err, "cannot start a process on a pseudo-terminal: %s", strerror(said.why));
+        return tide_err_set(err, "cannot start a process on a pseudo-terminal: %s", strerror(-said));
     }
-    *ret_pid = said.pid;
+    *ret_pid = said;
     return 0;
 }
 
