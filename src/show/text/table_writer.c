@@ -199,21 +199,15 @@ void tide_table_begin(struct tide_table *table, const char *key, const char *tit
     table->rows = 0;
     for (table->column_count = 0; columns[table->column_count].key;)
         table->column_count++;
-    if (table->form == TIDE_TABLE_JSON) {
+    if (table->form == TIDE_TABLE_JSON)
         tide_json_array(table->json, key);
-        return;
-    }
-    if (table->form == TIDE_TABLE_CSV) {
+    else if (table->form == TIDE_TABLE_CSV)
         row_csv(table, NULL);
-        return;
-    }
-    if (table->form == TIDE_TABLE_HTML) {
+    else if (table->form == TIDE_TABLE_HTML) {
         fputs("<table><thead>", table->out);
         row_html(table, NULL);
         fputs("</thead><tbody>\n", table->out);
-        return;
-    }
-    if (!title)
+    } else if (!title)
         row_text(table, NULL);
 }
 
