@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "base/descriptors.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/track.h"
 #include "record/reader.h"
 #include "record/writer.h"

@@ -16,7 +16,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SITES_MOST = 100, LABEL = 256, GPU_ROWS_MOST = 4096 };
 
