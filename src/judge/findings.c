@@ -10,11 +10,6 @@ double tide_judging_span(const struct tide_judging *j)
     return j->x[j->n - 1] - j->x[j->start];
 }
 
-size_t tide_judging_points(const struct tide_judging *j)
-{
-    return j->n - j->start;
-}
-
 double tide_judging_x(const struct tide_judging *j, double u)
 {
     return j->x[j->start] + u * tide_judging_span(j);
@@ -28,15 +23,15 @@ double tide_judging_sureness(double t, double df)
 
 double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit)
 {
-    double independent = (double)tide_judging_points(j) / tide_fit_widening(j->correlation);
+    double independent = (double)j->points.n / tide_fit_widening(j->points.correlation);
     return fmax(independent - tide_fit_parameters(fit->model), TIDE_FREEDOM_LEAST);
 }
 
 static void fit_all(struct tide_judging *j, double correlation)
 {
+    j->points.correlation = correlation;
     for (int m = 0; m < TIDE_MODELS; m++)
-        tide_fit_model((enum tide_model)m, j->u, j->y + j->start, tide_judging_points(j), j->least_noise,
-                       correlation, &j->fits[m]);
+        j->fits[m] = tide_fit_model((enum tide_model)m, &j->points);
 }
 
 /* Returns the simplest model whose criterion is within the margin of the best. */
@@ -72,24 +67,22 @@ static struct tide_fit simplest_good(const struct tide_judging *j)
 void tide_judging_fit_from(struct tide_judging *j, size_t start)
 {
     j->start = start;
-    size_t n = tide_judging_points(j);
+    j->points.y = j->y + start;
+    j->points.n = j->n - start;
     double span = tide_judging_span(j);
     for (size_t i = start; i < j->n; i++)
         j->u[i - start] = span > 0 ? (j->x[i] - j->x[start]) / span : 0;
     fit_all(j, 0);
     struct tide_fit best = simplest_good(j);
-    double correlation = tide_fit_correlation(&best, j->u, j->y + start, n);
+    double correlation = tide_fit_correlation(&best, &j->points);
     fit_all(j, correlation);
     best = simplest_good(j);
-    double shorter = tide_fit_correlation(&best, j->u, j->y + start, n);
+    double shorter = tide_fit_correlation(&best, &j->points);
     if (shorter < correlation) {
         fit_all(j, shorter);
-        if (simplest_good(j).model == best.model)
-            correlation = shorter;
-        else
+        if (simplest_good(j).model != best.model)
             fit_all(j, correlation);
     }
-    j->correlation = correlation;
     j->best = simplest_good(j);
 }
 
@@ -125,19 +118,19 @@ void tide_judging_skip_warmup(struct tide_judging *j)
 
 double tide_judging_unjumped(const struct tide_judging *j, size_t i)
 {
-    bool jumped = j->best.model == TIDE_MODEL_JUMP_LINE && j->u[i] >= j->best.k;
-    return j->y[j->start + i] - (jumped ? j->best.beta[2] : 0);
+    bool jumped = j->best.model == TIDE_MODEL_JUMP_LINE && j->points.x[i] >= j->best.k;
+    return j->points.y[i] - (jumped ? j->best.beta[2] : 0);
 }
 
 struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from)
 {
-    size_t n = tide_judging_points(j), first = 0;
-    while (first + 4 < n && j->u[first] < from)
-        first++;
-    struct tide_fit fit;
-    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + first, j->y + j->start + first, n - first, j->least_noise,
-                      j->correlation, &fit);
-    double independent = (double)(n - first) / tide_fit_widening(j->correlation);
+    struct tide_points late = j->points;
+    for (; late.n > 4 && *late.x < from; late.n--) {
+        late.x++;
+        late.y++;
+    }
+    struct tide_fit fit = tide_fit_model_at(TIDE_MODEL_LINE, 0, &late);
+    double independent = (double)late.n / tide_fit_widening(late.correlation);
     return (struct tide_judging_slope){fit.beta[1], fit.error[1], fmax(independent - 2, TIDE_FREEDOM_LEAST)};
 }
 
@@ -152,7 +145,7 @@ static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double
     if (fit->model == TIDE_MODEL_POWER)
         from = TIDE_LATELY;
     if (fit->model == TIDE_MODEL_ONSET || fit->model == TIDE_MODEL_BEND)
-        from = fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST);
+        from = fmin(fit->k + 1.5 / (double)j->points.n, TIDE_TAIL_LATEST);
     if (from > 0)
         s = tide_judging_line_from(j, from);
     double span = tide_judging_span(j), wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(s.freedom) * s.error;
@@ -224,7 +217,7 @@ void tide_judging_say_level(struct tide_judging *j)
     double surely = fmax(TIDE_LEAK_Z * line->error[1], least_leak(j));
     double lowest, highest;
     tide_judging_range(j, &lowest, &highest);
-    double shown = surely + TIDE_SHOWN_RANGES * fmax(highest - lowest, j->least_noise);
+    double shown = surely + TIDE_SHOWN_RANGES * fmax(highest - lowest, j->points.least_noise);
     j->v->detectable = shown / tide_judging_span(j);
 }
 
@@ -270,7 +263,7 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
  * a random walk, which moves without a cause. Where the noise has a short memory, it asks for too much. */
 static double drive(const struct tide_judging *j)
 {
-    size_t n = tide_judging_points(j) - 1;
+    size_t n = j->points.n - 1;
     double mean = (tide_judging_unjumped(j, n) - tide_judging_unjumped(j, 0)) / (double)n, square = 0;
     for (size_t i = 0; i < n; i++) {
         double off = tide_judging_unjumped(j, i + 1) - tide_judging_unjumped(j, i) - mean;
@@ -283,7 +276,7 @@ static double drive(const struct tide_judging *j)
 /* True if the floor is nearer to a line than a random walk comes, however long the memory of its noise. */
 static bool is_straight(const struct tide_judging *j)
 {
-    return tide_judging_points(j) >= TIDE_WINDOWS_LEAST &&
+    return j->points.n >= TIDE_WINDOWS_LEAST &&
            j->fits[TIDE_MODEL_LINE].rss <= TIDE_STRAIGHT * j->fits[TIDE_MODEL_FLAT].rss;
 }
 
@@ -296,7 +289,7 @@ bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
         return sureness >= TIDE_WANDER_Z;
     const struct tide_fit *line =
         j->best.model == TIDE_MODEL_JUMP_LINE ? &j->best : &j->fits[TIDE_MODEL_LINE];
-    if (tide_fit_correlation(line, j->u, j->y + j->start, tide_judging_points(j)) < TIDE_WANDER)
+    if (tide_fit_correlation(line, &j->points) < TIDE_WANDER)
         return sureness >= TIDE_LEAK_Z;
     double driven = drive(j);
     return sureness >= TIDE_LEAK_Z ? driven >= TIDE_WANDER_Z
@@ -323,7 +316,7 @@ bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail
 {
     return tide_judging_matters(j, tail * share) &&
            tide_judging_is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
-           tide_judging_retreat(j->y + j->start, tide_judging_points(j)) <= TIDE_LEAK_RETREAT * tail * share;
+           tide_judging_retreat(j->points.y, j->points.n) <= TIDE_LEAK_RETREAT * tail * share;
 }
 
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)
@@ -336,14 +329,10 @@ bool tide_judging_is_change(const struct tide_judging *j, double bytes)
 void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model model, double k,
                                 double *ret_low, double *ret_high)
 {
-    size_t n = tide_judging_points(j);
-    struct tide_fit fit;
-    tide_fit_model_at(model, k, j->u, j->y + j->start, n, j->least_noise, j->correlation, &fit);
-    double least = fit.bic, low = k, high = k;
+    double least = tide_fit_model_at(model, k, &j->points).bic, low = k, high = k;
     for (int i = 1; i < 200; i++) {
         double at = i / 200.0;
-        tide_fit_model_at(model, at, j->u, j->y + j->start, n, j->least_noise, j->correlation, &fit);
-        if (fit.bic > least + TIDE_KNEE_BIC)
+        if (tide_fit_model_at(model, at, &j->points).bic > least + TIDE_KNEE_BIC)
             continue;
         low = fmin(low, at);
         high = fmax(high, at);

@@ -136,14 +136,9 @@ static void fill_tail(struct tide_fit *fit)
     }
 }
 
-struct points {
-    const double *x, *y;
-    size_t n;
-};
-
 /* Computes the coefficients, the inverse of the Gram matrix and the residual sum of squares. Returns the
  * number of columns; 0 if they are linearly dependent, or if the sum exceeds most_rss. */
-FOR_EACH_SHAPE int solve_shape(enum tide_model model, const struct points *points, double most_rss,
+FOR_EACH_SHAPE int solve_shape(enum tide_model model, const struct tide_points *points, double most_rss,
                                struct tide_fit *fit, double gram[3][3])
 {
     const double *x = points->x, *y = points->y;
@@ -177,7 +172,7 @@ FOR_EACH_SHAPE int solve_shape(enum tide_model model, const struct points *point
     return rss > most_rss ? 0 : p;
 }
 
-static int solve(const struct points *points, double most_rss, struct tide_fit *fit, double gram[3][3])
+static int solve(const struct tide_points *points, double most_rss, struct tide_fit *fit, double gram[3][3])
 {
 #define SHAPE(model)                                                                                         \
     case model:                                                                                              \
@@ -199,64 +194,56 @@ static int solve(const struct points *points, double most_rss, struct tide_fit *
 }
 
 /* As tide_fit_model_at(), but gives up a fit whose residual sum of squares exceeds most_rss. */
-static void fit_within(enum tide_model model, double k, const struct points *points, double most_rss,
-                       double least_noise, double correlation, struct tide_fit *ret)
+static struct tide_fit fit_within(enum tide_model model, double k, const struct tide_points *points,
+                                  double most_rss)
 {
     struct tide_fit fit = {.model = model, .k = k};
-    double gram[3][3] = {{0}}, n = (double)points->n;
+    double gram[3][3] = {{0}}, n = (double)points->n, least_noise = points->least_noise;
     int p = solve(points, most_rss, &fit, gram);
-    *ret = (struct tide_fit){.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
     if (!p)
-        return;
+        return (struct tide_fit){.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
     int parameters = tide_fit_parameters(model);
     double freedom = n - parameters;
     double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
-    double widen = tide_fit_widening(correlation), effective = fmax(n / widen, 3);
+    double widen = tide_fit_widening(points->correlation), effective = fmax(n / widen, 3);
     fit.noise = sqrt(variance);
     for (int a = 0; a < p; a++)
         fit.error[a] = sqrt(variance * widen * gram[a][a]);
     fit.covariance = p == 3 ? variance * widen * gram[1][2] : 0;
     fit.bic = effective * log((fit.rss + n * least_noise * least_noise) / n) + parameters * log(effective);
     fill_tail(&fit);
-    *ret = fit;
+    return fit;
 }
 
-static void fit_if_better(double k, const struct points *points, double least_noise, double correlation,
-                          struct tide_fit *best)
+static void fit_if_better(double k, const struct tide_points *points, struct tide_fit *best)
 {
-    struct tide_fit fit;
-    fit_within(best->model, k, points, best->rss, least_noise, correlation, &fit);
+    struct tide_fit fit = fit_within(best->model, k, points, best->rss);
     if (fit.rss < best->rss)
         *best = fit;
 }
 
-void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
-                       double least_noise, double correlation, struct tide_fit *ret)
+struct tide_fit tide_fit_model_at(enum tide_model model, double k, const struct tide_points *points)
 {
-    const struct points points = {x, y, n};
-    fit_within(model, k, &points, INFINITY, least_noise, correlation, ret);
+    return fit_within(model, k, points, INFINITY);
 }
 
-void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
-                    double correlation, struct tide_fit *ret)
+struct tide_fit tide_fit_model(enum tide_model model, const struct tide_points *points)
 {
-    if (model == TIDE_MODEL_FLAT || model == TIDE_MODEL_LINE) {
-        tide_fit_model_at(model, 0, x, y, n, least_noise, correlation, ret);
-        return;
-    }
+    if (model == TIDE_MODEL_FLAT || model == TIDE_MODEL_LINE)
+        return tide_fit_model_at(model, 0, points);
     /* A bend needs points on both sides of it: two for a jump, whose sides are levels, three where a side has
      * a slope. */
-    size_t side = model == TIDE_MODEL_JUMP ? 2 : 3;
-    const struct points points = {x, y, n};
-    *ret = (struct tide_fit){.model = model, .rss = INFINITY, .bic = INFINITY};
+    size_t side = model == TIDE_MODEL_JUMP ? 2 : 3, n = points->n;
+    const double *x = points->x;
+    struct tide_fit best = {.model = model, .rss = INFINITY, .bic = INFINITY};
     if (model == TIDE_MODEL_SATURATION || model == TIDE_MODEL_POWER) {
         double least = model == TIDE_MODEL_POWER ? 1.25 : 0.02, most = model == TIDE_MODEL_POWER ? 8 : 1.5;
         for (double k = least; k < most; k *= 1.08)
-            fit_if_better(k, &points, least_noise, correlation, ret);
-        return;
+            fit_if_better(k, points, &best);
+        return best;
     }
     if (n < 2 * side)
-        return;
+        return best;
     size_t rising = n / 10 > 4 ? n / 10 : 4; /* a slope at the end needs more points than a bump has */
     double from = x[side - 1], to = x[n - side];
     if (model == TIDE_MODEL_PLATEAU) { /* the level side needs fewer points */
@@ -265,18 +252,20 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
     }
     if (model == TIDE_MODEL_ONSET || model == TIDE_MODEL_BEND) {
         if (n < rising + 2)
-            return;
+            return best;
         to = x[n - rising];
     }
     for (int i = 0; i <= GRID; i++)
-        fit_if_better(from + (to - from) * i / GRID, &points, least_noise, correlation, ret);
+        fit_if_better(from + (to - from) * i / GRID, points, &best);
+    return best;
 }
 
-double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n)
+double tide_fit_correlation(const struct tide_fit *fit, const struct tide_points *points)
 {
     double before = 0, earlier = 0, one = 0, two = 0, square = 0;
+    size_t n = points->n;
     for (size_t i = 0; i < n; i++) {
-        double off = y[i] - tide_fit_value(fit, x[i]);
+        double off = points->y[i] - tide_fit_value(fit, points->x[i]);
         one += i >= 1 ? off * before : 0;
         two += i >= 2 ? off * earlier : 0;
         square += off * off;

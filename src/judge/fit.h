@@ -36,14 +36,18 @@ struct tide_fit {
     double tail, tail_error; /* slope at the end, in bytes per unit of scaled x */
 };
 
-/* Fits n points with x in [0, 1]. least_noise keeps a perfect fit from being infinitely sure. correlation is
- * used for errors and bic. */
-void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
-                    double correlation, struct tide_fit *ret);
+/* What shapes are fitted to. */
+struct tide_points {
+    const double *x, *y; /* x in [0, 1] */
+    size_t n;
+    double least_noise; /* keeps a perfect fit from being infinitely sure */
+    double correlation; /* for errors and bic */
+};
+
+struct tide_fit tide_fit_model(enum tide_model model, const struct tide_points *points);
 
 /* The same with k given. */
-void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
-                       double least_noise, double correlation, struct tide_fit *ret);
+struct tide_fit tide_fit_model_at(enum tide_model model, double k, const struct tide_points *points);
 
 /*
  * Autocorrelation of the residuals of a fit, corrected for the bias of short series; in [0, 0.97]. Memory
@@ -51,7 +55,7 @@ void tide_fit_model_at(enum tide_model model, double k, const double *x, const d
  * decay is estimated from lags one and two; the result is that of the first-order process with the same
  * long-run variance.
  */
-double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n);
+double tide_fit_correlation(const struct tide_fit *fit, const struct tide_points *points);
 
 /* By what such a correlation widens a variance, and divides the number of independent points. */
 static inline double tide_fit_widening(double correlation)

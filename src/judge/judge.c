@@ -18,13 +18,11 @@
  * a jump or the start of a leak; a run too short to tell which is not called a leak. */
 static bool stood_still_first(const struct tide_judging *j, const struct tide_fit *line)
 {
-    size_t half = 0;
-    while (half < tide_judging_points(j) && j->u[half] <= 0.5)
-        half++;
-    struct tide_fit first;
-    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u, j->y + j->start, half, j->least_noise, j->correlation,
-                      &first);
-    return half >= TIDE_FEWEST_WINDOWS && isfinite(first.rss) &&
+    struct tide_points half = j->points;
+    for (half.n = 0; half.n < j->points.n && half.x[half.n] <= 0.5;)
+        half.n++;
+    struct tide_fit first = tide_fit_model_at(TIDE_MODEL_LINE, 0, &half);
+    return half.n >= TIDE_FEWEST_WINDOWS && isfinite(first.rss) &&
            first.beta[1] < TIDE_LEAK_STILL * line->tail &&
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
@@ -77,7 +75,7 @@ static double most_of_line(const struct tide_judging *j)
 static bool wanders(const struct tide_judging *j)
 {
     double slope = j->fits[TIDE_MODEL_LINE].beta[1], most = most_of_line(j),
-           retreat = tide_judging_retreat(j->y + j->start, tide_judging_points(j));
+           retreat = tide_judging_retreat(j->points.y, j->points.n);
     return (retreat > slope && most <= TIDE_LEVEL_RISE * j->level) ||
            (retreat > TIDE_FLAT_RETREAT * slope && most <= TIDE_FLAT_SHARE * j->level);
 }
@@ -356,7 +354,7 @@ static bool jumps_out_of_warmup(const struct tide_judging *j)
 {
     bool jumps = j->best.model == TIDE_MODEL_JUMP || j->best.model == TIDE_MODEL_JUMP_LINE;
     return j->start > 0 && jumps && is_jump(j, height_of_jump(&j->best)) &&
-           j->u[TIDE_BEHIND_KNEE - 1] >= j->best.k;
+           j->points.x[TIDE_BEHIND_KNEE - 1] >= j->best.k;
 }
 
 static void decide(struct tide_judging *j)
@@ -364,7 +362,7 @@ static void decide(struct tide_judging *j)
     if (tide_judging_decide_one_pass(j))
         return;
     tide_judging_skip_warmup(j);
-    if (tide_judging_points(j) < TIDE_FEWEST_WINDOWS)
+    if (j->points.n < TIDE_FEWEST_WINDOWS)
         return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
                                           j->fits[TIDE_MODEL_LINE].error[1]);
     if (jumps_out_of_warmup(j))
@@ -438,7 +436,8 @@ static int prepare(struct tide_judging *j, struct tide_err *err)
     }
     memcpy(work, j->y, j->n * sizeof *work);
     j->level = fabs(tide_median(work, j->n));
-    j->least_noise = fmax(TIDE_NOISE_LEAST, TIDE_NOISE_SHARE * j->level);
+    double least_noise = fmax(TIDE_NOISE_LEAST, TIDE_NOISE_SHARE * j->level);
+    j->points = (struct tide_points){.x = j->u, .y = j->y, .n = j->n, .least_noise = least_noise};
     return 0;
 }
 
@@ -451,7 +450,7 @@ static void fill_ends(struct tide_judging *j)
     for (size_t i = 0; i < j->moments.count; i++)
         v->peak = fmax(v->peak, j->moments.high[i]);
     v->start_x = j->x[j->start];
-    bool fitted = tide_judging_points(j) >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
+    bool fitted = j->points.n >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
     /* A flat floor wanders, and the best shape follows it. If the ends of that shape are more than a few
      * pages apart, the level is reported instead. */
     bool wide = fabs(tide_fit_value(&j->best, 1) - tide_fit_value(&j->best, 0)) > TIDE_LEAK_LEAST;

@@ -18,9 +18,10 @@ struct tide_judging {
     struct tide_moments moments;
     struct tide_floor floor;
     double *x, *y; /* the kept points of the floor, x in input units */
-    double *u;     /* x scaled to [0, 1] from `start` on */
+    double *u;     /* room for points.x */
     size_t n, start;
-    double level, least_noise, correlation;
+    struct tide_points points; /* of the floor from `start` on, x scaled to [0, 1] */
+    double level;
     struct tide_fit fits[TIDE_MODELS];
     struct tide_fit best;
     struct tide_verdict *v;
@@ -28,8 +29,7 @@ struct tide_judging {
 
 /* ---- the floor, scaled */
 
-double tide_judging_span(const struct tide_judging *j);   /* of x, from `start` to the end */
-size_t tide_judging_points(const struct tide_judging *j); /* from `start` to the end */
+double tide_judging_span(const struct tide_judging *j); /* of x, from `start` to the end */
 double tide_judging_x(const struct tide_judging *j, double u);
 
 /* ---- fits */

@@ -9,8 +9,8 @@
 static size_t points_behind(const struct tide_judging *j, double k)
 {
     size_t behind = 0;
-    for (size_t i = 0; i < tide_judging_points(j); i++)
-        behind += j->u[i] > k;
+    for (size_t i = 0; i < j->points.n; i++)
+        behind += j->points.x[i] > k;
     return behind;
 }
 
@@ -32,10 +32,10 @@ bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *
  * highest of the last windows, so that a program that ends does not count. */
 static bool came_down(const struct tide_judging *j, double rise, double ceiling)
 {
-    size_t n = tide_judging_points(j), tenth = n / 10 > 2 ? n / 10 : 2;
+    size_t n = j->points.n, tenth = n / 10 > 2 ? n / 10 : 2;
     double last = -INFINITY;
     for (size_t i = n - tenth; i < n; i++)
-        last = fmax(last, j->y[j->start + i]);
+        last = fmax(last, j->points.y[i]);
     return last < ceiling - TIDE_LEAK_RETREAT * rise;
 }
 
@@ -44,17 +44,17 @@ static bool came_down(const struct tide_judging *j, double rise, double ceiling)
  * ceiling is not above it. */
 static double stop_below(const struct tide_judging *j, double *ceiling)
 {
-    const double *y = j->y + j->start;
-    size_t n = tide_judging_points(j), first = 0;
+    const struct tide_points *p = &j->points;
+    size_t first = 0;
     double top = -INFINITY;
-    for (size_t i = 0; i < n; i++)
-        top = j->u[i] >= TIDE_LATELY ? fmax(top, y[i]) : top;
+    for (size_t i = 0; i < p->n; i++)
+        top = p->x[i] >= TIDE_LATELY ? fmax(top, p->y[i]) : top;
     if (!(*ceiling > top))
         return 1;
     *ceiling = top;
-    while (y[first] < top)
+    while (p->y[first] < top)
         first++;
-    return j->u[first];
+    return p->x[first];
 }
 
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit)
@@ -85,7 +85,7 @@ static bool is_even(const struct tide_judging *j, const struct tide_fit *fit, si
 {
     double square = 0;
     for (size_t i = 0; i < points; i++) {
-        double off = j->y[i] - tide_fit_value(fit, j->u[i]);
+        double off = j->y[i] - tide_fit_value(fit, j->points.x[i]);
         square += off * off;
     }
     return sqrt(square / (double)points) <= TIDE_PASS_UNEVEN * rise;
@@ -108,13 +108,14 @@ bool tide_judging_decide_one_pass(struct tide_judging *j)
         return false;
     tide_judging_fit_from(j, 0);
     double u = (knee - j->x[0]) / tide_judging_span(j);
-    struct tide_fit fit, after_fit;
-    tide_fit_model_at(TIDE_MODEL_PLATEAU, u, j->u, j->y, j->n, j->least_noise, 0, &fit);
+    struct tide_points all = j->points, late = {j->u + before, j->y + before, after, all.least_noise, 0};
+    all.correlation = 0;
+    struct tide_fit fit = tide_fit_model_at(TIDE_MODEL_PLATEAU, u, &all);
     double rise = fit.beta[1] * u;
     double t = fit.beta[1] / fmax(fit.error[1], 1e-300);
-    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + before, j->y + before, after, j->least_noise, 0, &after_fit);
-    bool level_after = fabs(after_fit.beta[1]) <= fmax(TIDE_PLATEAU_STILL * fit.beta[1], 0);
-    double noise = fmax(fit.noise, j->least_noise);
+    bool level_after = fabs(tide_fit_model_at(TIDE_MODEL_LINE, 0, &late).beta[1]) <=
+                       fmax(TIDE_PLATEAU_STILL * fit.beta[1], 0);
+    double noise = fmax(fit.noise, all.least_noise);
     bool fits_better = fit.rss < TIDE_PASS_FLAT * j->fits[TIDE_MODEL_FLAT].rss &&
                        fit.rss < TIDE_PASS_LINE * j->fits[TIDE_MODEL_LINE].rss;
     /* A floor that another knee explains far better did not stop because the pass ended. */
@@ -166,10 +167,10 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
     }
     if (n < 12 || !(span > 0))
         return;
-    struct tide_fit knee, curve, jump;
-    tide_fit_model(TIDE_MODEL_PLATEAU, u, y, n, j->least_noise, 0, &knee);
-    tide_fit_model(TIDE_MODEL_SATURATION, u, y, n, j->least_noise, 0, &curve);
-    tide_fit_model(TIDE_MODEL_JUMP, u, y, n, j->least_noise, 0, &jump);
+    const struct tide_points points = {u, y, n, j->points.least_noise, 0};
+    struct tide_fit knee = tide_fit_model(TIDE_MODEL_PLATEAU, &points),
+                    curve = tide_fit_model(TIDE_MODEL_SATURATION, &points),
+                    jump = tide_fit_model(TIDE_MODEL_JUMP, &points);
     double rise = knee.beta[1] * knee.k;
     size_t rising = 0;
     while (rising < n && u[rising] < knee.k)
@@ -192,7 +193,7 @@ static double longest_still(const struct tide_judging *j, const double *y, size_
     for (size_t i = from; i < end; i++) {
         while (fabs(y[i] - y[from]) > band)
             from++;
-        longest = fmax(longest, j->u[i] - j->u[from]);
+        longest = fmax(longest, j->points.x[i] - j->points.x[from]);
     }
     return longest;
 }
@@ -209,7 +210,7 @@ static size_t still_since(const double *y, size_t n, double band)
 bool tide_judging_stands_still(const struct tide_judging *j)
 {
     double y[TIDE_WINDOWS_MOST] = {0}; /* without the jump, where there is one */
-    size_t n = tide_judging_points(j), began = 0;
+    size_t n = j->points.n, began = 0;
     for (size_t i = 0; i < n; i++)
         y[i] = tide_judging_unjumped(j, i);
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
@@ -218,7 +219,7 @@ bool tide_judging_stands_still(const struct tide_judging *j)
     while (y[began] - y[0] <= band)
         began++;
     size_t first = still_since(y, n, band);
-    double still = 1 - j->u[first];
+    double still = 1 - j->points.x[first];
     return n - first >= TIDE_BEHIND_KNEE && still >= 1 - TIDE_TAIL_LATEST &&
            still >= TIDE_STANDSTILL_TIMES * longest_still(j, y, began, first, band);
 }
@@ -230,14 +231,14 @@ bool tide_judging_stands_still(const struct tide_judging *j)
  */
 void tide_judging_look_for_standstill(struct tide_judging *j)
 {
-    size_t n = tide_judging_points(j);
-    const double *y = j->y + j->start;
+    size_t n = j->points.n;
+    const double *y = j->points.y;
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
     if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise) || tide_judging_retreat(y, n) > rise)
         return;
     size_t first = still_since(y, n, band);
-    double still = 1 - j->u[first];
-    struct tide_judging_slope s = tide_judging_line_from(j, j->u[first]);
+    double still = 1 - j->points.x[first];
+    struct tide_judging_slope s = tide_judging_line_from(j, j->points.x[first]);
     if (still < TIDE_STANDSTILL_SHARE ||
         still < TIDE_STANDSTILL_TIMES * longest_still(j, y, 0, first, band) || n - first < TIDE_BEHIND_KNEE ||
         (tide_judging_matters(j, s.tail * still) && s.tail > TIDE_STILL_Z * s.error))

@@ -32,7 +32,7 @@ static bool comes_with(const double *marks, size_t count, double from, double to
 /* True if marks are so few that one is rarely beside a stair by chance. */
 static bool is_rare(const struct tide_judging *j, size_t marks)
 {
-    return (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
+    return (double)marks <= TIDE_STAIR_MARKS * (double)j->points.n;
 }
 
 static bool comes_with_phase(const struct tide_judging *j, double from, double to)
@@ -50,8 +50,8 @@ static bool comes_with_phase(const struct tide_judging *j, double from, double t
 
 static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, double step)
 {
-    const double *x = j->x + j->start, *y = j->y + j->start;
-    double before = i > 0 ? x[i - 1] : x[i], after = i + 2 < tide_judging_points(j) ? x[i + 2] : x[i + 1];
+    const double *x = j->x + j->start, *y = j->points.y;
+    double before = i > 0 ? x[i - 1] : x[i], after = i + 2 < j->points.n ? x[i + 2] : x[i + 1];
     s->count++;
     s->sum += step;
     s->sum_of_squares += step * step;
@@ -71,13 +71,13 @@ static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, 
 
 static struct stairs find_stairs(const struct tide_judging *j, double *work)
 {
-    size_t n = tide_judging_points(j);
-    const double *y = j->y + j->start;
+    size_t n = j->points.n;
+    const double *y = j->points.y;
     struct stairs s = {0};
     for (size_t i = 0; i + 1 < n; i++)
         work[i] = fabs(y[i + 1] - y[i]);
     s.usual = tide_median(work, n - 1) / TIDE_MAD_SIGMA;
-    s.tall = fmax(TIDE_STAIR_NOISES * fmax(s.usual, j->least_noise), TIDE_STAIR_LEAST);
+    s.tall = fmax(TIDE_STAIR_NOISES * fmax(s.usual, j->points.least_noise), TIDE_STAIR_LEAST);
     for (size_t i = 0; i + 1 < n; i++) {
         double step = y[i + 1] - y[i];
         if (step >= s.tall)
@@ -91,9 +91,9 @@ static struct stairs find_stairs(const struct tide_judging *j, double *work)
 /* Returns where the stairs had come to all but half of a usual one: a later rise is no stair like them. */
 static double grew_until(const struct tide_judging *j, const struct stairs *s)
 {
-    const double *y = j->y + j->start, *x = j->x + j->start;
+    const double *y = j->points.y, *x = j->x + j->start;
     double left = s->sum - s->sum / (double)s->count / 2;
-    for (size_t i = 0; i + 1 < tide_judging_points(j); i++) {
+    for (size_t i = 0; i + 1 < j->points.n; i++) {
         double step = y[i + 1] - y[i];
         left -= step >= s->tall ? step : 0;
         if (left <= 0)
@@ -116,7 +116,7 @@ static double gap_variance(const struct stairs *s, double window)
 
 static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 {
-    size_t n = tide_judging_points(j);
+    size_t n = j->points.n;
     double rise = j->y[j->n - 1] - j->y[j->start];
     if (!tide_judging_matters(j, rise) || s->count < TIDE_STAIRS_LEAST || s->count > n / 2)
         return false;
@@ -156,7 +156,7 @@ static double unsure_sum(const struct stairs *s, enum tide_stairs_at at, double 
 
 bool tide_judging_decide_staircase(struct tide_judging *j)
 {
-    size_t n = tide_judging_points(j);
+    size_t n = j->points.n;
     double *work = n >= TIDE_WINDOWS_LEAST ? tide_arena_take(j->scratch, n, sizeof *work) : NULL;
     if (!work)
         return false;
