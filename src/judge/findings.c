@@ -21,10 +21,9 @@ double tide_judging_sureness(double t, double df)
     return t < 0 ? -z : z;
 }
 
-double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit)
+double tide_judging_sure_tail(const struct tide_fit *fit)
 {
-    double independent = (double)j->points.n / tide_fit_widening(j->points.correlation);
-    return fmax(independent - tide_fit_parameters(fit->model), TIDE_FREEDOM_LEAST);
+    return tide_judging_sureness(fit->tail / fmax(fit->tail_error, 1e-300), fit->freedom);
 }
 
 static void fit_all(struct tide_judging *j, double correlation)
@@ -122,25 +121,23 @@ double tide_judging_unjumped(const struct tide_judging *j, size_t i)
     return j->points.y[i] - (jumped ? j->best.beta[2] : 0);
 }
 
-struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from)
+struct tide_fit tide_judging_line_from(const struct tide_judging *j, double from)
 {
     struct tide_points late = j->points;
     for (; late.n > 4 && *late.x < from; late.n--) {
         late.x++;
         late.y++;
     }
-    struct tide_fit fit = tide_fit_model_at(TIDE_MODEL_LINE, 0, &late);
-    double independent = (double)late.n / tide_fit_widening(late.correlation);
-    return (struct tide_judging_slope){fit.beta[1], fit.error[1], fmax(independent - 2, TIDE_FREEDOM_LEAST)};
+    return tide_fit_model_at(TIDE_MODEL_LINE, 0, &late);
 }
 
 /*
  * Sets the slope at the end and its interval. The place of a bend is not known exactly, so the line is fitted
  * again to what is surely after it. An accelerating leak gets the rate of its last third.
  */
-static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double df)
+static void set_slope(struct tide_judging *j, const struct tide_fit *fit)
 {
-    struct tide_judging_slope s = {fit->tail, fit->tail_error, df};
+    struct tide_fit s = *fit;
     double from = 0;
     if (fit->model == TIDE_MODEL_POWER)
         from = TIDE_LATELY;
@@ -148,7 +145,8 @@ static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double
         from = fmin(fit->k + 1.5 / (double)j->points.n, TIDE_TAIL_LATEST);
     if (from > 0)
         s = tide_judging_line_from(j, from);
-    double span = tide_judging_span(j), wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(s.freedom) * s.error;
+    double span = tide_judging_span(j),
+           wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(s.freedom) * s.tail_error;
     j->v->slope = s.tail / span;
     j->v->slope_x = tide_judging_x(j, from);
     j->v->slope_low = (s.tail - wide) / span;
@@ -181,20 +179,20 @@ static double least_leak(const struct tide_judging *j)
     return fmax(fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level), filled);
 }
 
-void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error)
+void tide_judging_say_undecided(struct tide_judging *j, const struct tide_fit *fit)
 {
     struct tide_verdict *v = j->v;
     v->kind = TIDE_UNDECIDED;
     v->shape = TIDE_SHAPE_UNKNOWN;
     v->confidence = 0.5;
-    double span = tide_judging_span(j), matter = fmax(fabs(tail), TIDE_MATTERS_SHARE * j->level);
+    double span = tide_judging_span(j), matter = fmax(fabs(fit->tail), TIDE_MATTERS_SHARE * j->level);
     /* The error of a slope falls with the length of the run to the power 3/2. */
-    double longer = pow(fmax((TIDE_LEAK_Z + 1) * tail_error / matter, 1), 2.0 / 3);
+    double longer = pow(fmax((TIDE_LEAK_Z + 1) * fit->tail_error / matter, 1), 2.0 / 3);
     double whole = j->x[j->n - 1] - j->x[0];
     double windows = (double)TIDE_SHORT_MOMENTS / (double)j->moments.count;
     v->steps_needed = fmax(whole, span) * (fmin(fmax(fmax(longer, windows), 1.5), 1000) - 1);
     v->needed_for = matter / span;
-    v->detectable = (TIDE_LEAK_Z * tail_error) / span;
+    v->detectable = (TIDE_LEAK_Z * fit->tail_error) / span;
 }
 
 void tide_judging_range(const struct tide_judging *j, double *ret_lowest, double *ret_highest)
@@ -221,19 +219,17 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->detectable = shown / tide_judging_span(j);
 }
 
-void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
-                           double df)
+void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit)
 {
-    set_slope(j, fit, df);
+    set_slope(j, fit);
     /* What is surely after a bend may be too little to tell a rate. */
     if (!(j->v->slope_low > 0) && shape != TIDE_SHAPE_ACCELERATING) {
         j->v->slope = j->v->slope_x = j->v->slope_low = j->v->slope_high = NAN;
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+        return tide_judging_say_undecided(j, fit);
     }
     j->v->kind = TIDE_LEAK;
     j->v->shape = shape;
-    double z = tide_judging_sureness(fit->tail / fmax(fit->tail_error, 1e-300), df);
-    j->v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(z - 2));
+    j->v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(tide_judging_sure_tail(fit) - 2));
     bool was_level = fit->model == TIDE_MODEL_ONSET ||
                      (fit->model == TIDE_MODEL_BEND &&
                       fabs(fit->beta[1] * fit->k) <= TIDE_SINCE_SHARE * fit->tail * (1 - fit->k));
@@ -282,9 +278,9 @@ static bool is_straight(const struct tide_judging *j)
 
 /* A floor whose noise has a long memory may be a random walk, so it must also rise by drive(). If it does so
  * beyond doubt, the slope may be less sure: such noise leaves it few degrees of freedom. */
-bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
+bool tide_judging_is_sure(const struct tide_judging *j, const struct tide_fit *fit)
 {
-    double sureness = tide_judging_sureness(t, df);
+    double sureness = tide_judging_sure_tail(fit);
     if (is_straight(j))
         return sureness >= TIDE_WANDER_Z;
     const struct tide_fit *line =
@@ -311,12 +307,10 @@ double tide_judging_retreat(const double *bytes, size_t count)
     return most;
 }
 
-bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
-                          double df)
+bool tide_judging_is_leak(const struct tide_judging *j, const struct tide_fit *fit, double share)
 {
-    return tide_judging_matters(j, tail * share) &&
-           tide_judging_is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
-           tide_judging_retreat(j->points.y, j->points.n) <= TIDE_LEAK_RETREAT * tail * share;
+    return tide_judging_matters(j, fit->tail * share) && tide_judging_is_sure(j, fit) &&
+           tide_judging_retreat(j->points.y, j->points.n) <= TIDE_LEAK_RETREAT * fit->tail * share;
 }
 
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)
@@ -343,11 +337,10 @@ void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model mo
 
 bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend)
 {
-    if (!tide_judging_is_leak(j, bend->tail, bend->tail_error, 1 - bend->k, tide_judging_freedom(j, bend)))
+    if (!tide_judging_is_leak(j, bend, 1 - bend->k))
         return false;
     if (bend->beta[1] <= 0 || bend->tail > TIDE_PLATEAU_STILL * bend->beta[1])
         return true;
-    struct tide_judging_slope s = tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k));
-    return s.tail >= TIDE_STILL_SAME * bend->tail &&
-           tide_judging_sureness(s.tail / fmax(s.error, 1e-300), s.freedom) >= TIDE_LEAK_Z;
+    struct tide_fit s = tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k));
+    return s.tail >= TIDE_STILL_SAME * bend->tail && tide_judging_sure_tail(&s) >= TIDE_LEAK_Z;
 }

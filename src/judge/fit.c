@@ -1,4 +1,5 @@
 #include "judge/fit.h"
+#include "judge/thresholds.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -194,14 +195,25 @@ static int solve(const struct tide_points *points, double most_rss, struct tide_
 }
 
 /* As tide_fit_model_at(), but gives up a fit whose residual sum of squares exceeds most_rss. */
+/* Returns the fit of a shape that cannot be fitted. */
+static struct tide_fit no_fit(enum tide_model model, double k, const struct tide_points *points)
+{
+    double independent = (double)points->n / tide_fit_widening(points->correlation);
+    return (struct tide_fit){.model = model,
+                             .k = k,
+                             .freedom = fmax(independent - tide_fit_parameters(model), TIDE_FREEDOM_LEAST),
+                             .rss = INFINITY,
+                             .bic = INFINITY};
+}
+
 static struct tide_fit fit_within(enum tide_model model, double k, const struct tide_points *points,
                                   double most_rss)
 {
-    struct tide_fit fit = {.model = model, .k = k};
+    struct tide_fit fit = no_fit(model, k, points);
     double gram[3][3] = {{0}}, n = (double)points->n, least_noise = points->least_noise;
     int p = solve(points, most_rss, &fit, gram);
     if (!p)
-        return (struct tide_fit){.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
+        return no_fit(model, k, points);
     int parameters = tide_fit_parameters(model);
     double freedom = n - parameters;
     double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
@@ -235,7 +247,7 @@ struct tide_fit tide_fit_model(enum tide_model model, const struct tide_points *
      * a slope. */
     size_t side = model == TIDE_MODEL_JUMP ? 2 : 3, n = points->n;
     const double *x = points->x;
-    struct tide_fit best = {.model = model, .rss = INFINITY, .bic = INFINITY};
+    struct tide_fit best = no_fit(model, 0, points);
     if (model == TIDE_MODEL_SATURATION || model == TIDE_MODEL_POWER) {
         double least = model == TIDE_MODEL_POWER ? 1.25 : 0.02, most = model == TIDE_MODEL_POWER ? 8 : 1.5;
         for (double k = least; k < most; k *= 1.08)

@@ -30,6 +30,7 @@ struct tide_fit {
     double beta[3];    /* a, b, c */
     double error[3];   /* standard errors, corrected for autocorrelation */
     double covariance; /* of b and c */
+    double freedom;    /* degrees of freedom, corrected for autocorrelation */
     double rss;        /* residual sum of squares */
     double noise;      /* residual standard deviation */
     double bic;

@@ -67,7 +67,7 @@ static bool is_brief(const struct tide_judging *j)
 static double most_of_line(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    return line->beta[1] + tide_t_quantile95(tide_judging_freedom(j, line)) * line->error[1];
+    return line->beta[1] + tide_t_quantile95(line->freedom) * line->error[1];
 }
 
 /* True if the floor dropped by more than a line through it rises, and that rise is small. If it is next to
@@ -83,47 +83,43 @@ static bool wanders(const struct tide_judging *j)
 /* True if a line that is not a leak is next to nothing: its slope is not sure, or the floor wanders. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
-    const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double df = tide_judging_freedom(j, line);
-    bool small = !tide_judging_is_sure(j, line->beta[1] / fmax(line->error[1], 1e-300), df) &&
-                 most_of_line(j) <= TIDE_FLAT_SHARE * j->level;
+    bool small =
+        !tide_judging_is_sure(j, &j->fits[TIDE_MODEL_LINE]) && most_of_line(j) <= TIDE_FLAT_SHARE * j->level;
     return (small || wanders(j)) && !is_brief(j) && !has_risen(j);
 }
 
 static void decide_level(struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double z =
-        tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), tide_judging_freedom(j, line));
     bool brief = is_brief(j), few = j->moments.count < TIDE_WINDOWS_LEAST;
     bool small = most_of_line(j) <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
                                            : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
-    if (brief ? few || !small : (z > TIDE_FLAT_Z && !small && !wanders(j)) || has_risen(j))
-        return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
+    if (brief ? few || !small
+              : (tide_judging_sure_tail(line) > TIDE_FLAT_Z && !small && !wanders(j)) || has_risen(j))
+        return tide_judging_say_undecided(j, line);
     tide_judging_say_level(j);
 }
 
 static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 {
-    double df = tide_judging_freedom(j, fit);
     double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
-    struct tide_judging_slope still = tide_judging_line_from(j, TIDE_LATELY);
+    struct tide_fit still = tide_judging_line_from(j, TIDE_LATELY);
     if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
-    if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df)) {
+    if (!tide_judging_is_leak(j, fit, share)) {
         if (fit->model == TIDE_MODEL_LINE && is_at_most_small(j))
             return tide_judging_say_level(j);
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+        return tide_judging_say_undecided(j, fit);
     }
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
-        still.tail < TIDE_LEAK_STILL * fit->tail && still.tail < TIDE_STILL_Z * still.error)
-        return tide_judging_say_undecided(j, still.tail, still.error);
+        still.tail < TIDE_LEAK_STILL * fit->tail && still.tail < TIDE_STILL_Z * still.tail_error)
+        return tide_judging_say_undecided(j, &still);
     if (fit->model == TIDE_MODEL_POWER && fit->k > TIDE_POWER_MOST)
-        return tide_judging_say_undecided(j, still.tail, still.error);
+        return tide_judging_say_undecided(j, &still);
     if ((fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit)) || tide_judging_stands_still(j))
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+        return tide_judging_say_undecided(j, fit);
     enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
-    tide_judging_say_leak(j, shape, fit, df);
+    tide_judging_say_leak(j, shape, fit);
 }
 
 static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
@@ -132,7 +128,7 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     if (fit->k > TIDE_TAIL_LATEST && before > 0) /* such a late bend is noise of the line */
         return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
     if (tide_judging_is_leak_after_bend(j, fit))
-        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit);
     bool goes_on =
         fit->tail > TIDE_LEAK_Z * fit->tail_error && tide_judging_matters(j, fit->tail * (1 - fit->k));
     if (before > 0 && tide_judging_is_change(j, before * fit->k) &&
@@ -146,7 +142,7 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
                  !tide_judging_matters(j, fit->tail * (1 - fit->k));
     if (fit->tail > 0 && before >= 0 && (small || !tide_judging_matters(j, rise)) && !is_brief(j))
         return decide_level(j);
-    tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    tide_judging_say_undecided(j, fit);
 }
 
 /* A jump may be taken back once or twice before it stays. Returns the earliest moment from `from` on since
@@ -269,14 +265,13 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     if (decide_after_jump(j, fit))
         return;
     if (climbs_after_jump(j, fit))
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
+        return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
         fit->tail > TIDE_FLAT_Z * fit->tail_error; /* beside the jump not level, and not surely a leak */
     if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-    double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(tide_judging_freedom(j, fit)) * fit->tail_error;
+        return tide_judging_say_undecided(j, fit);
+    double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(fit->freedom) * fit->tail_error;
     if (rises)
         j->v->slope_high = (fit->tail + wide) / tide_judging_span(j);
     j->v->kind = TIDE_JUMP;
@@ -308,8 +303,7 @@ static void decide_by_shape(struct tide_judging *j)
         return;
     else if (best->model == TIDE_MODEL_JUMP)
         decide_jump(j, best);
-    else if (best->model == TIDE_MODEL_JUMP_LINE &&
-             !tide_judging_is_leak(j, best->tail, best->tail_error, 1, tide_judging_freedom(j, best)))
+    else if (best->model == TIDE_MODEL_JUMP_LINE && !tide_judging_is_leak(j, best, 1))
         decide_jump(j, best);
     else if (best->model == TIDE_MODEL_PLATEAU || best->model == TIDE_MODEL_SATURATION)
         decide_stopping(j, best);
@@ -339,9 +333,8 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
         return false;
     }
     if (j->v->kind == TIDE_LEAK && tide_judging_may_drop_again(j, drop)) {
-        const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
         tide_judging_fit_from(j, drop->bottom);
-        tide_judging_say_undecided(j, line->beta[1], line->error[1]);
+        tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
         say_jump_beside(j);
     }
     if (j->v->kind == TIDE_LEAK && isnan(j->v->since_x))
@@ -363,8 +356,7 @@ static void decide(struct tide_judging *j)
         return;
     tide_judging_skip_warmup(j);
     if (j->points.n < TIDE_FEWEST_WINDOWS)
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
+        return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (jumps_out_of_warmup(j))
         tide_judging_fit_from(j, 0);
     struct tide_drop drop;
@@ -374,8 +366,7 @@ static void decide(struct tide_judging *j)
         return;
     decide_by_shape(j);
     if (j->v->kind == TIDE_FLAT && fell && !enough && tide_judging_rises_since(j, &drop))
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
+        return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
 }
@@ -515,7 +506,7 @@ int tide_judge_drift(const struct tide_judge_input *input, double from_x, struct
     if (status == 0 && j.n - start >= TIDE_FEWEST_WINDOWS) {
         tide_judging_fit_from(&j, start);
         const struct tide_fit *line = &j.fits[TIDE_MODEL_LINE];
-        double span = tide_judging_span(&j), t = tide_t_quantile95(tide_judging_freedom(&j, line));
+        double span = tide_judging_span(&j), t = tide_t_quantile95(line->freedom);
         double wide = TIDE_INTERVAL_WIDER * t * line->error[1];
         *ret_drift =
             (struct tide_drift){.slope = line->beta[1] / span,

@@ -41,17 +41,14 @@ size_t tide_judging_behind_warmup(const struct tide_judging *j);
 /* Fits from where warm-up ends. */
 void tide_judging_skip_warmup(struct tide_judging *j);
 /* The slope of a line through the floor from scaled x `from` on: the growth of late. */
-struct tide_judging_slope {
-    double tail, error, freedom; /* the slope, its standard error and degrees of freedom */
-};
-struct tide_judging_slope tide_judging_line_from(const struct tide_judging *j, double from);
-/* Degrees of freedom of a fit, corrected for autocorrelation. */
-double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit);
+struct tide_fit tide_judging_line_from(const struct tide_judging *j, double from);
 /* The interval of a knee that was found at k. */
 void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model model, double k,
                                 double *ret_low, double *ret_high);
 /* Converts Student's t with df degrees of freedom to the normal deviate of the same tail (Wallace 1959). */
 double tide_judging_sureness(double t, double df);
+/* The same of the slope at the end of a fit. */
+double tide_judging_sure_tail(const struct tide_fit *fit);
 /* BIC weight of the models marked in `same`, as a share of the weight of all, clamped to [0.5, 0.999]. */
 double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS]);
 double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] */
@@ -82,15 +79,15 @@ bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide
 double tide_judging_unjumped(const struct tide_judging *j, size_t i);
 /* True if a rise of the floor matters: enough bytes, and enough of the level. */
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
-/* True if a slope of t standard errors is sure. */
-bool tide_judging_is_sure(const struct tide_judging *j, double t, double df);
+/* True if the slope at the end of a fit is sure. */
+bool tide_judging_is_sure(const struct tide_judging *j, const struct tide_fit *fit);
 /* Finds the lowest and the highest point of the floor. */
 void tide_judging_range(const struct tide_judging *j, double *ret_lowest, double *ret_highest);
 /* Returns the largest drop below an earlier maximum. */
 double tide_judging_retreat(const double *bytes, size_t count);
-/* True if a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
-bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
-                          double df);
+/* True if the slope at the end of a fit, which lasted for `share` of the run, is large and sure enough to be
+ * called a leak. */
+bool tide_judging_is_leak(const struct tide_judging *j, const struct tide_fit *fit, double share);
 /* True if the slope after a bend is a leak: large against the one before, or small but steady to the end. */
 bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend);
 /* True if a change of level stands out of the noise and matters against the level. */
@@ -98,10 +95,10 @@ bool tide_judging_is_change(const struct tide_judging *j, double bytes);
 
 /* ---- verdicts */
 
-void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error);
+/* fit: whose slope at the end is in doubt. */
+void tide_judging_say_undecided(struct tide_judging *j, const struct tide_fit *fit);
 void tide_judging_say_level(struct tide_judging *j);
-void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
-                           double df);
+void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit);
 /* rate: bytes per x before the knee. */
 void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,
                               double rate);

@@ -18,8 +18,8 @@ static size_t points_behind(const struct tide_judging *j, double k)
 static bool has_stopped(const struct tide_judging *j, double k, double rate)
 {
     bool late = k > TIDE_LATELY && points_behind(j, k) >= TIDE_BEHIND_KNEE;
-    struct tide_judging_slope still = tide_judging_line_from(j, late ? k : TIDE_LATELY);
-    return still.tail <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * still.error);
+    struct tide_fit still = tide_judging_line_from(j, late ? k : TIDE_LATELY);
+    return still.tail <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * still.tail_error);
 }
 
 bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit)
@@ -61,14 +61,14 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
 {
     double k = fit->model == TIDE_MODEL_SATURATION ? fmin(TIDE_SATURATED * fit->k, 1) : fit->k;
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
-    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND], *line = &j->fits[TIDE_MODEL_LINE];
+    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
     if (bend->bic < fit->bic && tide_judging_is_leak_after_bend(j, bend))
-        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, bend, tide_judging_freedom(j, bend));
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, bend);
     /* A curve that is full only as the run ends was not seen to stop. */
     bool ends_first = fit->model == TIDE_MODEL_SATURATION && k > TIDE_TAIL_LATEST;
     if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)) ||
         came_down(j, rise, tide_fit_value(fit, 1)))
-        return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
+        return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     double low, high, ceiling = tide_fit_value(fit, 1);
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);
     if (fit->model == TIDE_MODEL_SATURATION) {
@@ -238,10 +238,10 @@ void tide_judging_look_for_standstill(struct tide_judging *j)
         return;
     size_t first = still_since(y, n, band);
     double still = 1 - j->points.x[first];
-    struct tide_judging_slope s = tide_judging_line_from(j, j->points.x[first]);
+    struct tide_fit s = tide_judging_line_from(j, j->points.x[first]);
     if (still < TIDE_STANDSTILL_SHARE ||
         still < TIDE_STANDSTILL_TIMES * longest_still(j, y, 0, first, band) || n - first < TIDE_BEHIND_KNEE ||
-        (tide_judging_matters(j, s.tail * still) && s.tail > TIDE_STILL_Z * s.error))
+        (tide_judging_matters(j, s.tail * still) && s.tail > TIDE_STILL_Z * s.tail_error))
         return;
     double knee = j->x[j->start + first], before = first > 0 ? j->x[j->start + first - 1] : knee;
     j->v->steps_needed = j->v->needed_for = j->v->detectable = NAN;

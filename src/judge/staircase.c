@@ -171,8 +171,7 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     if (sureness < TIDE_STAIR_Z && j->moments.count >= TIDE_SHORT_MOMENTS)
         return false;
     if (sureness < TIDE_STAIR_Z) { /* any shape may fit so few points */
-        const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-        tide_judging_say_undecided(j, line->tail, line->tail_error);
+        tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
         return true;
     }
     /* The growth from the first stair to the last. What is unsure: the places of both (a window, wider where
