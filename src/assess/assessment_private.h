@@ -112,9 +112,6 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
  * Borrowed from the history, unescaped. (holders.c) */
 const char *tide_holder_of_more(const struct tide_history *history, int64_t process);
 
-/* Fills `jump_mark` and moves the jump to that mark. (jump_mark.c) */
-void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
-
 /* Fills `crest` and `passing` of every judged series. -1: no memory. (crest.c) */
 int tide_assessing_crests(struct tide_assessing *s);
 

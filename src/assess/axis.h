@@ -35,12 +35,6 @@ struct tide_axis {
 int tide_axis_make(const struct tide_history *history, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err);
 
-/* For tide_axis_make(): looks at what came after the last step with that name of any process, and a step's
- * time beyond it. Fills rest_s, outgrown and given_back, and makes the axis seconds if it was outgrown.
- * (past_steps.c) */
-void tide_axis_look_past(const struct tide_history *history, int64_t stage, int64_t step_ns,
-                         struct tide_arena *arena, struct tide_axis *axis);
-
 /* Returns where on the axis a time is; NAN before the first step or epoch and after the end of the last. */
 double tide_axis_at(const struct tide_axis *axis, int64_t t_ns);
 

@@ -94,6 +94,88 @@ static double growth_of(const struct tide_blaming *g, const struct tide_history_
     return growth;
 }
 
+/* --- memory that rises for a while and is freed again --------------------------------------------------- */
+
+/* True if the answer is about memory that is held for a while, not about memory that is kept. */
+static bool is_of_peaks(const struct tide_judged *worst)
+{
+    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.freed_again);
+}
+
+/* True if a site may have a part in the rise. On a GPU only tensors do: when they take more of a segment, the
+ * rest of it shrinks. */
+static bool may_rise(const struct tide_blaming *g, const struct tide_history_site *site)
+{
+    bool gpu = g->a->judged[0].subject == TIDE_SUBJECT_GPU;
+    bool there = gpu ? site->kind == TIDE_SITE_TENSOR : !tide_site_is_on_device(site);
+    return there && tide_blaming_is_about(g, site->process);
+}
+
+/* Returns the first epoch if peaks rise from epoch to epoch; else the last look but one before memory rose:
+ * sites are read after the memory of their process, and may have risen by then. */
+static int64_t begin_of_rise(const struct tide_blaming *g)
+{
+    const struct tide_judged *worst = &g->a->judged[0];
+    int64_t t_ns = g->from_ns;
+    for (size_t i = 0; worst->crest.epochs > 0 && i < g->h->mark_count; i++)
+        if (g->h->marks[i].kind == TIDE_MARK_EPOCH)
+            return g->h->marks[i].t_ns;
+    for (size_t i = 1; worst->crest.epochs == 0 && i < g->h->tick_count; i++)
+        if (tide_assess_x_of(g->a, g->h->ticks[i].t_ns) <= worst->retention.before_x)
+            t_ns = g->h->ticks[i - 1].t_ns;
+    return t_ns > g->from_ns ? t_ns : g->from_ns;
+}
+
+/* Fills g->rise_ns, and finds the peak of a rise: the highest value, if peaks rise from epoch to epoch; else
+ * the moment nearest to what the verdict says is held now, because the highest value may be another one, as
+ * while a file is read. */
+static int find_rise(struct tide_blaming *g, int64_t *ret_t_ns)
+{
+    g->rise_ns = begin_of_rise(g);
+    const struct tide_judged *worst = &g->a->judged[0];
+    double *changes = calloc(g->h->tick_count + 1, sizeof *changes), sum = 0, nearest = INFINITY;
+    if (!changes)
+        return tide_err_set(g->err, "not enough memory for %zu looks", g->h->tick_count);
+    for (size_t i = 0; i < g->h->site_count; i++)
+        if (may_rise(g, &g->h->sites[i]))
+            tide_moment_add_changes(g->h, &g->h->sites[i], changes);
+    for (size_t i = 0; i < g->h->tick_count; i++) {
+        int64_t t_ns = g->h->ticks[i].t_ns;
+        sum += changes[i];
+        double off = worst->crest.epochs > 0 ? -sum : fabs(worst->retention.crest_last - sum);
+        if (t_ns < g->rise_ns || t_ns > g->to_ns || !(off < nearest))
+            continue;
+        nearest = off;
+        *ret_t_ns = t_ns;
+    }
+    free(changes);
+    return 0;
+}
+
+/* Returns what a site held before peaks rose: its least since then if they rise by epochs; else its most. */
+static double held_before_rise(const struct tide_blaming *g, const struct tide_history_site *site,
+                               int64_t at_ns)
+{
+    double least, most;
+    bool epochs = g->a->judged[0].crest.epochs > 0;
+    if (epochs)
+        tide_moment_range(g->h, site, g->rise_ns, at_ns, &least, &most);
+    else
+        tide_moment_extremes(site, g->from_ns, g->rise_ns, &least, &most);
+    return epochs ? least : most;
+}
+
+/* Returns how much more a site held at a time than before the rise; 0: it has no part in it. */
+static double rise_of(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
+                      double *ret_blocks)
+{
+    if (!may_rise(g, site))
+        return 0;
+    return tide_moment_live(g->h, site, at_ns, ret_blocks) - held_before_rise(g, site, at_ns);
+}
+
+/* --- the search ---------------------------------------------------------------------------------------- */
+
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
@@ -111,7 +193,7 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
         tide_moment_live(g->h, site, g->to_ns, ret_blocks);
         return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
     case TIDE_BLAME_RISE:
-        return tide_blaming_rise(g, site, at_ns, ret_blocks);
+        return rise_of(g, site, at_ns, ret_blocks);
     default:
         return tide_moment_live(g->h, site, at_ns, ret_blocks);
     }
@@ -374,7 +456,7 @@ static int blame(struct tide_blaming *g)
     for (int i = 0; b->by == TIDE_BLAME_PEAK && i < 2; i++)
         if (tide_moment_peak(g->h, i, &at_ns[i], g->err))
             return -1;
-    if (b->by == TIDE_BLAME_RISE && tide_blaming_find_rise(g, &at_ns[0]))
+    if (b->by == TIDE_BLAME_RISE && find_rise(g, &at_ns[0]))
         return -1;
     if (b->by == TIDE_BLAME_RISE)
         at_ns[1] = at_ns[0];
@@ -396,9 +478,9 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     if (!b)
         return tide_err_set(err, "not enough memory");
     tide_arena_init(&b->arena, (size_t)256 << 20);
-    b->by = options->by != TIDE_BLAME_VERDICT                  ? options->by
-            : tide_blaming_is_of_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
-                                                               : TIDE_BLAME_GROWTH;
+    b->by = options->by != TIDE_BLAME_VERDICT     ? options->by
+            : is_of_peaks(&assessment->judged[0]) ? TIDE_BLAME_RISE
+                                                  : TIDE_BLAME_GROWTH;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (blame(&g)) {
         tide_blame_free(b);

@@ -1,6 +1,6 @@
 /*
- * blame_private.h - the state of one search for culprits, shared by blame.c (which sites grow), rise.c (which
- * hold more for a while), accuse.c (which of them explain the verdict) and holders.c (who holds it). Nothing
+ * blame_private.h - the state of one search for culprits, shared by blame.c (which sites grow, or hold more
+ * for a while), accuse.c (which of them explain the verdict) and holders.c (who holds it). Nothing
  * else includes it.
  */
 #ifndef TIDE_BLAME_PRIVATE_H
@@ -29,16 +29,6 @@ void tide_blaming_accuse(struct tide_blaming *blaming);
 
 /* Joins culprits that meet in one line, the others becoming callers, or that look the same. -1: no memory. */
 int tide_blaming_join(struct tide_blaming *blaming);
-
-/* True if the answer is about memory that is held for a while, not about memory that is kept. */
-bool tide_blaming_is_of_peaks(const struct tide_judged *worst);
-
-/* Fills rise_ns, and finds when the memory that rises was at its peak. -1: no memory. */
-int tide_blaming_find_rise(struct tide_blaming *blaming, int64_t *ret_t_ns);
-
-/* Returns how much more a site held at at_ns than before the rise; 0: it has no part in it. */
-double tide_blaming_rise(const struct tide_blaming *blaming, const struct tide_history_site *site,
-                         int64_t at_ns, double *ret_blocks);
 
 /* Finds phases whose memory is freed, largest first, at most `most` of them. Returns how many; -1: no memory.
  * (healthy.c) */
