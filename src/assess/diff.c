@@ -367,18 +367,19 @@ static void share_out(struct tide_diff *d)
 static int compare_sites(struct tide_diff *d, struct tide_err *err)
 {
     struct tide_diff_rate *rates[2] = {NULL, NULL};
-    if (tide_match_new(d->sides[0].history, d->sides[1].history, &d->match, err))
+    struct tide_match match;
+    if (tide_match_sites(d->sides[0].history, d->sides[1].history, &d->arena, &match, err))
         return -1;
     for (int side = 0; side < 2 && !d->between; side++)
         if (!(rates[side] = site_rates(d, side, err)))
             return -1;
-    d->sites = tide_arena_take(&d->arena, d->match->count + 1, sizeof *d->sites);
+    d->sites = tide_arena_take(&d->arena, match.count + 1, sizeof *d->sites);
     if (!d->sites)
-        return tide_err_set(err, "not enough memory to compare %zu call sites", d->match->count);
-    for (size_t i = 0; i < d->match->count; i++) {
+        return tide_err_set(err, "not enough memory to compare %zu call sites", match.count);
+    for (size_t i = 0; i < match.count; i++) {
         struct tide_diff_site *row = &d->sites[d->site_count];
         double variance = 0;
-        *row = (struct tide_diff_site){.pair = d->match->pairs[i]};
+        *row = (struct tide_diff_site){.pair = match.pairs[i]};
         for (int side = 0; side < 2; side++)
             sum_side(d, side, rates[side], row, &variance);
         for (int side = 0; side < 2; side++)
@@ -425,7 +426,7 @@ int tide_diff_new(const struct tide_answer *const answers[2], const char *const 
     struct tide_diff *d = calloc(1, sizeof *d);
     if (!d)
         return tide_err_set(err, "not enough memory");
-    tide_arena_init(&d->arena, (size_t)1 << 30);
+    tide_arena_init(&d->arena, (size_t)2 << 30);
     d->between = options->between;
     d->usual = options->usual;
     for (int side = 0; side < 2; side++)
@@ -445,7 +446,6 @@ void tide_diff_free(struct tide_diff *d)
 {
     if (!d)
         return;
-    tide_match_free(d->match);
     tide_arena_release(&d->arena);
     free(d);
 }

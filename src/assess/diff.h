@@ -81,7 +81,6 @@ struct tide_diff {
     struct tide_diff_site *sites; /* largest change first */
     size_t site_count;
     size_t unchanged; /* call sites that hold as much as before, as far as sampling can tell */
-    struct tide_match *match;
     struct tide_arena arena;
 };
 

@@ -1,12 +1,9 @@
 #include "assess/match.h"
-#include "base/arena.h"
 #include "base/map.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define ARENA_MOST ((size_t)1 << 30)
 
 /* One recording's groups. */
 struct side {
@@ -18,9 +15,8 @@ struct side {
     int round; /* which frames of a stack count */
 };
 
-struct tide_match_private {
-    struct tide_match match;
-    struct tide_arena arena;
+struct matching {
+    struct tide_match found;
     struct side sides[2];
 };
 
@@ -176,17 +172,17 @@ static void put_in_order(struct side *side, int round)
     qsort_r(side->order, side->order_count, sizeof *side->order, by_chain, side);
 }
 
-static void take(struct tide_match_private *m, struct tide_match_group *a, struct tide_match_group *b)
+static void take(struct matching *m, struct tide_match_group *a, struct tide_match_group *b)
 {
     if (a)
         a->taken = true;
     if (b)
         b->taken = true;
-    m->match.pairs[m->match.count++] = (struct tide_match_pair){a, b};
+    m->found.pairs[m->found.count++] = (struct tide_match_pair){a, b};
 }
 
 /* True if the lines of one pair are shifted by as much as those of the other. */
-static bool same_shift(const struct tide_match_private *m, struct tide_match_group *const one[2],
+static bool same_shift(const struct matching *m, struct tide_match_group *const one[2],
                        struct tide_match_group *const other[2])
 {
     struct walk w[4];
@@ -213,7 +209,7 @@ static struct tide_match_group *find_exact(const struct side *side, uint64_t exa
 }
 
 /* Matches groups with the same names: a_count of A and b_count of B, each in order of place. */
-static void match_alike(struct tide_match_private *m, struct tide_match_group **a, size_t a_count,
+static void match_alike(struct matching *m, struct tide_match_group **a, size_t a_count,
                         struct tide_match_group **b, size_t b_count)
 {
     bool moved_together = a_count == b_count;
@@ -243,7 +239,7 @@ static size_t run_length(const struct side *side, size_t from, int round)
     return to - from;
 }
 
-static void match_round(struct tide_match_private *m, int round)
+static void match_round(struct matching *m, int round)
 {
     struct side *a = &m->sides[0], *b = &m->sides[1];
     put_in_order(a, round);
@@ -265,46 +261,22 @@ static void match_round(struct tide_match_private *m, int round)
     }
 }
 
-static int match_all(struct tide_match_private *m)
+int tide_match_sites(const struct tide_history *a, const struct tide_history *b, struct tide_arena *arena,
+                     struct tide_match *ret_match, struct tide_err *err)
 {
-    struct side *a = &m->sides[0], *b = &m->sides[1];
-    if (make_groups(a, &m->arena) || make_groups(b, &m->arena))
-        return -1;
-    m->match.pairs = tide_arena_take(&m->arena, a->count + b->count + 1, sizeof *m->match.pairs);
-    if (!m->match.pairs)
-        return -1;
-    match_round(m, 0);
-    match_round(m, 1);
-    for (size_t i = 0; i < a->count; i++)
-        if (!a->groups[i].taken)
-            take(m, &a->groups[i], NULL);
-    for (size_t i = 0; i < b->count; i++)
-        if (!b->groups[i].taken)
-            take(m, NULL, &b->groups[i]);
+    struct matching m = {.sides = {{.h = a}, {.h = b}}};
+    size_t sites = a->site_count + b->site_count;
+    m.found.pairs = tide_arena_take(arena, sites + 1, sizeof *m.found.pairs);
+    if (!m.found.pairs || make_groups(&m.sides[0], arena) || make_groups(&m.sides[1], arena))
+        return tide_err_set(err, "not enough memory to compare %zu call sites", sites);
+    match_round(&m, 0);
+    match_round(&m, 1);
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; i < m.sides[side].count; i++) {
+            struct tide_match_group *left = &m.sides[side].groups[i];
+            if (!left->taken)
+                take(&m, side ? NULL : left, side ? left : NULL);
+        }
+    *ret_match = m.found;
     return 0;
-}
-
-int tide_match_new(const struct tide_history *a, const struct tide_history *b, struct tide_match **ret_match,
-                   struct tide_err *err)
-{
-    struct tide_match_private *m = calloc(1, sizeof *m);
-    if (!m)
-        return tide_err_set(err, "not enough memory to compare call sites");
-    *m = (struct tide_match_private){.match = {.private = m}, .sides = {{.h = a}, {.h = b}}};
-    tide_arena_init(&m->arena, ARENA_MOST);
-    if (match_all(m)) {
-        tide_match_free(&m->match);
-        return tide_err_set(err, "not enough memory to compare %zu call sites",
-                            a->site_count + b->site_count);
-    }
-    *ret_match = &m->match;
-    return 0;
-}
-
-void tide_match_free(struct tide_match *match)
-{
-    if (!match)
-        return;
-    tide_arena_release(&match->private->arena);
-    free(match->private); /* `match` is part of it */
 }

@@ -9,13 +9,12 @@
  * own frames (Python lines, or functions with a source file), since another interpreter has other frames in
  * between. Where several groups differ only in their lines, code that was moved as a whole is matched in
  * order; otherwise the same lines are matched first and the rest in order.
- *
- * tide_match_new -> look -> tide_match_free. Both histories must outlive it.
  */
 #ifndef TIDE_MATCH_H
 #define TIDE_MATCH_H
 
 #include "assess/history.h"
+#include "base/arena.h"
 #include "base/err.h"
 
 struct tide_match_group {
@@ -35,11 +34,10 @@ struct tide_match_pair {
 struct tide_match {
     struct tide_match_pair *pairs;
     size_t count;
-    struct tide_match_private *private;
 };
 
-int tide_match_new(const struct tide_history *a, const struct tide_history *b, struct tide_match **ret_match,
-                   struct tide_err *err);
-void tide_match_free(struct tide_match *match);
+/* The result lives in the arena. -1: no memory. */
+int tide_match_sites(const struct tide_history *a, const struct tide_history *b, struct tide_arena *arena,
+                     struct tide_match *ret_match, struct tide_err *err);
 
 #endif
