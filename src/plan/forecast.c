@@ -2,7 +2,6 @@
 #include "plan/fully_shard.h"
 #include "plan/loss.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +15,8 @@ struct run {
     bool has_reference;
     struct tide_batch batch;
     int policy_leaves;
-    struct tide_sized *scratch; /* of an update: two per leaf */
-    bool *has_state;            /* leaves that have optimizer state */
-    bool *elsewhere;            /* leaves whose state is in another process */
-    int old_nodes;              /* of a graph that a mistake keeps from the previous step */
+    int rank;      /* of the process that is planned */
+    int old_nodes; /* of a graph that a mistake keeps from the previous step */
 };
 
 static int width_of(enum tide_precision precision)
@@ -149,7 +146,7 @@ static bool is_trained(const struct run *run, int leaf)
 /* True if the leaf trains and its state is in this process. */
 static bool is_updated(const struct run *run, int leaf)
 {
-    return is_trained(run, leaf) && !run->elsewhere[leaf];
+    return is_trained(run, leaf) && run->tape.leaves[leaf].rank == run->rank;
 }
 
 static void zero_gradients(struct run *run)
@@ -170,31 +167,28 @@ static int give_states(struct run *run, struct tide_err *err)
     int count = run->policy_leaves;
     int64_t ranks = run->job->degree < count ? run->job->degree : count, most = 0;
     int64_t *sizes = calloc((size_t)ranks + 1, sizeof *sizes);
-    int *rank_of = calloc((size_t)count + 1, sizeof *rank_of);
-    for (int i = 0; sizes && rank_of && i < count; i++)
-        rank_of[i] = is_trained(run, i) ? -1 : INT_MAX;
-    for (int given = 0; sizes && rank_of && given < count; given++) {
-        int largest = -1;
+    if (!sizes)
+        return tide_err_set(err, "out of memory");
+    for (int i = 0; i < count; i++)
+        run->tape.leaves[i].rank = is_trained(run, i) ? -1 : 0;
+    for (;;) {
+        struct tide_leaf *largest = NULL;
         for (int i = 0; i < count; i++)
-            if (rank_of[i] == -1 &&
-                (largest < 0 || run->tape.leaves[i].count > run->tape.leaves[largest].count))
-                largest = i;
-        if (largest < 0)
+            if (run->tape.leaves[i].rank < 0 && (!largest || run->tape.leaves[i].count > largest->count))
+                largest = &run->tape.leaves[i];
+        if (!largest)
             break;
         int64_t least = 0;
         for (int64_t r = 1; r < ranks; r++)
             least = sizes[r] < sizes[least] ? r : least;
-        rank_of[largest] = (int)least;
-        sizes[least] += run->tape.leaves[largest].count;
+        largest->rank = (int)least;
+        sizes[least] += largest->count;
     }
-    for (int64_t r = 1; sizes && r < ranks; r++)
+    for (int64_t r = 1; r < ranks; r++)
         most = sizes[r] > sizes[most] ? r : most;
-    for (int i = 0; sizes && rank_of && i < count; i++)
-        run->elsewhere[i] = rank_of[i] != (int)most;
-    int status = sizes && rank_of ? 0 : tide_err_set(err, "out of memory");
+    run->rank = (int)most;
     free(sizes);
-    free(rank_of);
-    return status;
+    return 0;
 }
 
 /* Bytes of one parameter's optimizer state, in up to four tensors. */
@@ -231,9 +225,9 @@ static int64_t make_state(struct run *run, int leaf)
     int64_t sizes[STATES];
     wide.width = run->job->mistakes.master ? 4 : wide.width;
     state_bytes(run->job, &wide, sizes);
-    for (int k = 0; k < STATES && !run->has_state[leaf]; k++)
+    for (int k = 0; k < STATES && !wide.has_state; k++)
         tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
-    run->has_state[leaf] = true;
+    run->tape.leaves[leaf].has_state = true;
     return sizes[0];
 }
 
@@ -250,7 +244,7 @@ static void update(struct run *run)
         if (!is_trained(run, i))
             continue;
         if (master)
-            run->scratch[2 * i] = tide_tape_take(tape, tape->leaves[i].count, 4, TIDE_PART_SCRATCH);
+            tape->leaves[i].scratch[0] = tide_tape_take(tape, tape->leaves[i].count, 4, TIDE_PART_SCRATCH);
         int64_t own =
             shares_weights(job) ? tide_shard_part(&tape->leaves[i], job->degree) : tape->leaves[i].count;
         int64_t bytes = tide_times(own, tape->leaves[i].width);
@@ -261,16 +255,15 @@ static void update(struct run *run)
             make_state(run, i);
     for (int i = 0; i < run->policy_leaves && lists && !tape->failed; i++)
         if (is_updated(run, i))
-            run->scratch[2 * i + 1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
+            tape->leaves[i].scratch[1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
     bool loops = job->optimizer == TIDE_ADAMW_LOOP || (job->optimizer == TIDE_ADAMW && job->host);
     int singles = loops ? 2 : job->optimizer == TIDE_ADAFACTOR;
     struct tide_sized one = singles > 0 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : TIDE_NOTHING;
     struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : TIDE_NOTHING;
     TIDE_DROP(tape, one, two);
-    for (int i = 2 * run->policy_leaves - 1; i >= 0; i--) {
-        tide_tape_drop(tape, run->scratch[i]);
-        run->scratch[i] = TIDE_NOTHING;
-    }
+    for (int i = run->policy_leaves - 1; i >= 0; i--)
+        for (int k = 1; k >= 0; k--)
+            tide_tape_let_go(tape, &tape->leaves[i].scratch[k].storage);
 }
 
 /* Data-parallel training (DDP) sums gradients in buckets, which exist beside the gradients. */
@@ -420,13 +413,6 @@ static int run_job(struct run *run, struct tide_census *census, struct tide_err 
     for (int64_t i = 0; i < job->mistakes.copies && !tape->failed; i++)
         if (make_copy(run, err))
             return -1;
-    run->has_state = calloc((size_t)tape->leaf_count + 1, sizeof *run->has_state);
-    run->scratch = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->scratch);
-    run->elsewhere = calloc((size_t)tape->leaf_count + 1, sizeof *run->elsewhere);
-    if (!run->has_state || !run->scratch || !run->elsewhere)
-        return tide_err_set(err, "out of memory");
-    for (int i = 0; i < 2 * tape->leaf_count; i++)
-        run->scratch[i] = TIDE_NOTHING;
     if (job->sharding == TIDE_SHARD_OPTIMIZER && give_states(run, err))
         return -1;
     make_master(run);
@@ -450,9 +436,6 @@ static void release(struct run *run)
     tide_net_release(&run->policy);
     tide_net_release(&run->reference);
     tide_tape_release(&run->tape);
-    free(run->has_state);
-    free(run->scratch);
-    free(run->elsewhere);
 }
 
 static int steps_of(const struct tide_job *job, enum tide_detail detail)

@@ -194,7 +194,8 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
                            .cast = TIDE_NOTHING,
                            .trains = trains,
                            .rows = 1,
-                           .owner = owner};
+                           .owner = owner,
+                           .scratch = {TIDE_NOTHING, TIDE_NOTHING}};
     return tape->leaf_count++;
 }
 

@@ -75,6 +75,9 @@ struct tide_leaf { /* a parameter */
     bool trains, turned;
     int64_t rows; /* of its matrix; 1: not a matrix */
     enum tide_part owner;
+    bool has_state; /* of the optimizer (forecast.c), in process `rank` */
+    int rank;
+    struct tide_sized scratch[2]; /* of an update */
 };
 
 #define TIDE_NOTHING ((struct tide_sized){.storage = -1, .node = -1})
