@@ -1,23 +1,10 @@
 #include "assess/bins.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static int64_t load(const char *base, size_t stride, size_t i)
+static int64_t at(const void *first, size_t stride, size_t i)
 {
-    int64_t value;
-    memcpy(&value, base + i * stride, sizeof value);
-    return value;
-}
-
-static int64_t time_of(const struct tide_strided *series, size_t i)
-{
-    return load(series->times, series->time_stride, i);
-}
-
-static int64_t value_of(const struct tide_strided *series, size_t i)
-{
-    return load(series->values, series->value_stride, i);
+    return *(const int64_t *)(const void *)((const char *)first + i * stride);
 }
 
 static void widen(struct tide_bin *bin, int64_t value)
@@ -38,12 +25,12 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
         struct tide_bin bin = {TIDE_UNKNOWN, TIDE_UNKNOWN};
         bool last = i + 1 == count; /* the last column includes its right edge */
         if (next > 0 && edges[i] <= series->end_ns)
-            widen(&bin, value_of(series, next - 1));
+            widen(&bin, at(series->values, series->value_stride, next - 1));
         while (next < series->count) {
-            int64_t t = time_of(series, next);
+            int64_t t = at(series->times, series->time_stride, next);
             if (t > series->end_ns || t > edges[i + 1] || (t == edges[i + 1] && !last))
                 break;
-            widen(&bin, value_of(series, next++));
+            widen(&bin, at(series->values, series->value_stride, next++));
         }
         ret_bins[i] = bin;
     }

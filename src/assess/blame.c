@@ -190,8 +190,8 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
     case TIDE_BLAME_PHASE:
         return in_phase(g, site, ret_blocks);
     case TIDE_BLAME_BETWEEN:
-        tide_moment_live(g->h, site, g->to_ns, ret_blocks);
-        return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
+        return tide_moment_live(g->h, site, g->to_ns, ret_blocks) -
+               tide_moment_live(g->h, site, g->from_ns, NULL);
     case TIDE_BLAME_RISE:
         return rise_of(g, site, at_ns, ret_blocks);
     default:

@@ -665,9 +665,7 @@ size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns)
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int64_t t;
-        memcpy(&t, (const char *)times + middle * stride, sizeof t);
-        if (t <= t_ns)
+        if (*(const int64_t *)(const void *)((const char *)times + middle * stride) <= t_ns)
             low = middle + 1;
         else
             high = middle;

@@ -82,17 +82,6 @@ void tide_moment_extremes(const struct tide_history_site *site, int64_t from_ns,
     widen(site, from_ns, to_ns, ret_lowest, ret_highest);
 }
 
-double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
-                          int64_t to_ns, double *ret_blocks)
-{
-    double blocks_before, blocks;
-    double before = tide_moment_live(h, site, from_ns, &blocks_before);
-    double change = tide_moment_live(h, site, to_ns, &blocks) - before;
-    if (ret_blocks)
-        *ret_blocks = blocks - blocks_before;
-    return change;
-}
-
 double tide_moment_interval(const struct tide_history *h, int64_t process)
 {
     const struct tide_heap_status *status = tide_history_heap_status(h, process);
@@ -135,17 +124,13 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
     return sqrt(bytes * size * (1 - p) / p);
 }
 
-static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
-{
-    double lowest, highest;
-    tide_moment_extremes(site, from_ns, to_ns, &lowest, &highest);
-    return lowest;
-}
-
 double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
 {
     int64_t part = (to_ns - from_ns) / 8;
-    return lowest_in(site, to_ns - part, to_ns) - lowest_in(site, from_ns, from_ns + part);
+    double before, after, ignored;
+    tide_moment_extremes(site, from_ns, from_ns + part, &before, &ignored);
+    tide_moment_extremes(site, to_ns - part, to_ns, &after, &ignored);
+    return after - before;
 }
 
 void tide_moment_add_changes(const struct tide_history *h, const struct tide_history_site *site,

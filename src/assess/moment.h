@@ -26,10 +26,6 @@ void tide_moment_range(const struct tide_history *history, const struct tide_his
 void tide_moment_extremes(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
                           double *ret_lowest, double *ret_highest);
 
-/* Returns what a site held at to_ns minus what it held at from_ns. ret_blocks, likewise, may be NULL. */
-double tide_moment_change(const struct tide_history *history, const struct tide_history_site *site,
-                          int64_t from_ns, int64_t to_ns, double *ret_blocks);
-
 /* Returns the mean bytes between samples of a process's small allocations; 0 if not known. */
 double tide_moment_interval(const struct tide_history *history, int64_t process);
 

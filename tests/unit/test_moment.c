@@ -61,7 +61,7 @@ static void a_site_holds_its_last_point(void **state)
     assert_true(tide_moment_live(&s.h, &s.sites[0], 9, &blocks) == 0 && blocks == 0);
     assert_true(tide_moment_live(&s.h, &s.sites[0], 10, &blocks) == 100 && blocks == 1);
     assert_true(tide_moment_live(&s.h, &s.sites[0], 79, &blocks) == 300 && blocks == 3);
-    assert_true(tide_moment_change(&s.h, &s.sites[0], 50, 90, &blocks) == -250 && blocks == -2);
+    assert_true(tide_moment_live(&s.h, &s.sites[0], 90, &blocks) == 50 && blocks == 1);
 }
 
 static void a_process_that_has_ended_holds_nothing(void **state)

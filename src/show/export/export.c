@@ -49,12 +49,13 @@ static struct tide_export_value value_of(const struct tide_export *e, const stru
                                          int64_t from_ns, int64_t to_ns)
 {
     struct tide_export_value v = {.site = site};
-    double bytes, blocks;
+    double blocks, before = 0;
+    double bytes = tide_moment_live(e->history, site, e->options.growth ? to_ns : e->at_ns, &blocks);
     if (e->options.growth) {
         bytes = tide_moment_growth(site, from_ns, to_ns);
-        tide_moment_change(e->history, site, from_ns, to_ns, &blocks);
-    } else
-        bytes = tide_moment_live(e->history, site, e->at_ns, &blocks);
+        tide_moment_live(e->history, site, from_ns, &before);
+        blocks -= before;
+    }
     const struct tide_history_site_point *p = tide_moment_point(site, e->at_ns);
     v.bytes = bytes > 0 ? llround(bytes) : 0;
     v.blocks = blocks > 0 ? llround(blocks) : 0;
