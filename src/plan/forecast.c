@@ -297,9 +297,9 @@ static void roll_out(struct run *run)
     generate(run, job->sequence - job->generate, job->generate, graph);
     tape->grad = true;
     tide_tape_forget(tape, run->old_nodes);
-    tide_net_drop_old_cache(&run->policy, tape);
+    tide_net_drop_cache(&run->policy, tape, run->policy.old_cache);
     if (!job->mistakes.cache_kept && !graph)
-        tide_net_drop_cache(&run->policy, tape);
+        tide_net_drop_cache(&run->policy, tape, run->policy.cache);
 }
 
 static void evaluate(struct run *run)
@@ -386,7 +386,7 @@ static void infer_step(struct run *run)
     tape->grad = job->mistakes.infer_grad;
     if (job->generate) {
         generate(run, job->sequence, job->generate, false);
-        tide_net_drop_cache(&run->policy, tape);
+        tide_net_drop_cache(&run->policy, tape, run->policy.cache);
     } else {
         struct tide_net_call call = tide_loss_call(job, job->sequence);
         tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->batch.in, &call));

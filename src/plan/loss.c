@@ -162,7 +162,7 @@ static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job
     struct tide_sized out = tide_net_forward(net, tape, batch->in, &call), loss;
     if (own) { /* the model has returned, and only the logits of its output are left */
         tide_net_done(net, tape);
-        tide_net_drop_cache(net, tape);
+        tide_net_drop_cache(net, tape, net->cache);
     }
     if (job->mistakes.upcast_logits)
         loss = upcast_loss(tape, job, out, batch);
@@ -173,11 +173,11 @@ static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job
     if (job->compiled)
         begin_compiled(tape, job, net, out, loss);
     tide_tape_drop(tape, out);
-    tide_net_drop_old_cache(net, tape);
+    tide_net_drop_cache(net, tape, net->old_cache);
     if (!own)
         tide_net_done(net, tape);
     if (!job->held)
-        tide_net_drop_cache(net, tape);
+        tide_net_drop_cache(net, tape, net->cache);
     return loss;
 }
 

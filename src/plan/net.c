@@ -600,17 +600,12 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     return logits;
 }
 
-static void drop(const struct tide_net *net, struct tide_tape *tape, struct tide_net_cache *cache)
+void tide_net_drop_cache(const struct tide_net *net, struct tide_tape *tape, struct tide_net_cache *cache)
 {
     for (int64_t i = 0; i < net->model->layers; i++) {
         TIDE_DROP(tape, cache[i].keys, cache[i].values);
         cache[i] = (struct tide_net_cache){TIDE_NOTHING, TIDE_NOTHING};
     }
-}
-
-void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
-{
-    drop(net, tape, net->cache);
 }
 
 void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens)
@@ -627,12 +622,7 @@ void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape)
 {
     struct tide_net_cache *empty = net->old_cache;
-    drop(net, tape, empty);
+    tide_net_drop_cache(net, tape, empty);
     net->old_cache = net->cache;
     net->cache = empty;
-}
-
-void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape)
-{
-    drop(net, tape, net->old_cache);
 }

@@ -83,15 +83,14 @@ void tide_net_done(struct tide_net *net, struct tide_tape *tape);
 /* Returns the logits for `in` (token ids, or images), or the last hidden states. */
 struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
                                    const struct tide_net_call *call);
-/* Frees the keys and values. */
-void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape);
+/* Frees the keys and values of a cache: net->cache, or net->old_cache. */
+void tide_net_drop_cache(const struct tide_net *net, struct tide_tape *tape, struct tide_net_cache *cache);
 
 /* Remakes every cache at this length, as if so many tokens had been generated. */
 void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens);
-/* For a caller that holds the cache while a new one is made. The first frees the old cache and makes the
- * current one the old cache; the second frees the old cache. */
+/* For a caller that holds the cache while a new one is made: frees the old cache and makes the current one
+ * the old cache. */
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape);
-void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape);
 
 /* For net.c and net_image.c. */
 int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count);

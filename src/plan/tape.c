@@ -145,10 +145,7 @@ static void let_go(struct tide_tape *tape, int storage)
 
 struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_part owner)
 {
-    return (struct tide_sized){.storage = new_storage(tape, tide_times(count, width), owner),
-                               .node = -1,
-                               .count = count,
-                               .width = width};
+    return tide_tape_make(tape, -1, count, width, owner);
 }
 
 struct tide_sized tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor)
@@ -223,9 +220,10 @@ int tide_tape_node(struct tide_tape *tape, int64_t scratch)
 struct tide_sized tide_tape_make(struct tide_tape *tape, int node, int64_t count, int width,
                                  enum tide_part owner)
 {
-    struct tide_sized made = tide_tape_take(tape, count, width, owner);
-    made.node = node;
-    return made;
+    return (struct tide_sized){.storage = new_storage(tape, tide_times(count, width), owner),
+                               .node = node,
+                               .count = count,
+                               .width = width};
 }
 
 void tide_tape_scratch(struct tide_tape *tape, int node, enum tide_scratch_use use, int64_t bytes)
@@ -271,12 +269,6 @@ void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor)
     TIDE_CHECK(n->saved_count, <, TIDE_SAVED);
     n->saved[n->saved_count++] = tensor.storage;
     hold(tape, tensor.storage);
-}
-
-void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes)
-{
-    if (node >= 0)
-        tape->nodes[node].slot_bytes[slot] = bytes;
 }
 
 struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,

@@ -102,7 +102,8 @@ struct tide_tape_node {
     int saved[TIDE_SAVED];
     int grads[TIDE_SLOTS];
     bool viewed[TIDE_SLOTS];        /* the gradient is a view of another tensor */
-    int64_t slot_bytes[TIDE_SLOTS]; /* size of a missing gradient, which is made of zeros; 0: not needed */
+    int64_t slot_bytes[TIDE_SLOTS]; /* size of a missing gradient, which is made of zeros, as for a split;
+                                       0: not needed */
     int64_t scratch;                /* in the backward pass, beside the results */
     int edge_count, saved_count;
     int again;  /* the checkpoint that it belongs to, -1: none */
@@ -200,8 +201,6 @@ void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, bool turned
 /* Scratch for the gradient of the edge that was added last. */
 void tide_tape_edge_scratch(struct tide_tape *tape, int node, int64_t bytes);
 void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor);
-/* If nothing uses this output, its gradient is made of zeros, as for a split. */
-void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);
 
 /* Runs block() without keeping what it saves; the backward pass recomputes it. context must live until
  * then. */

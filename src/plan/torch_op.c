@@ -207,7 +207,8 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
         parts[i].node = node;
         parts[i].slot = i;
         parts[i].count = x.count / 3;
-        tide_tape_fills(tape, node, i, bytes_of(parts[i]));
+        if (node >= 0)
+            tape->nodes[node].slot_bytes[i] = bytes_of(parts[i]);
     }
 }
 
