@@ -91,34 +91,26 @@ static void put_levels(const struct tide_assessing *s, const struct tide_level *
     }
 }
 
-/* Returns the process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
+/* Returns the process's levels: private bytes, or the pages that are its own. as_read: only where its PSS was
+ * read, which alone tells its part of shared memory (shared_parts.c). Lives in the scratch arena. */
 static struct tide_level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
-                                    bool own_pages, size_t *ret_count)
+                                    bool own_pages, bool as_read, size_t *ret_count)
 {
-    size_t count = own_pages ? p->smaps_count : p->point_count;
+    size_t count = as_read ? p->smaps_count : p->point_count, n = 0;
     struct tide_level *levels = tide_arena_take(scratch, count + 1, sizeof *levels);
-    for (size_t i = 0; levels && i < count; i++)
-        levels[i] = own_pages ? (struct tide_level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
-                              : (struct tide_level){p->points[i].t_ns, (double)p->points[i].private_bytes};
-    *ret_count = levels ? count : 0;
-    return levels;
-}
-
-/* Returns the private bytes of a process where its PSS was read, if only PSS tells its part of shared memory
- * (shared_parts.c). Lives in the scratch arena. */
-static struct tide_level *levels_as_read(struct tide_arena *scratch, const struct tide_history_process *p,
-                                         size_t *ret_count)
-{
-    struct tide_level *levels = tide_arena_take(scratch, p->smaps_count + 1, sizeof *levels);
-    *ret_count = 0;
-    for (size_t i = 0; levels && i < p->smaps_count; i++) {
-        const struct tide_history_smaps *read = &p->smaps[i];
-        const struct tide_history_point *then = tide_history_point_at(p, read->t_ns);
-        if (then && read->pss_shmem_bytes >= 0)
-            levels[(*ret_count)++] =
-                (struct tide_level){read->t_ns, (double)(then->private_bytes - then->shared_bytes) +
-                                                    (double)read->pss_shmem_bytes};
+    for (size_t i = 0; levels && i < count; i++) {
+        const struct tide_history_smaps *read = as_read ? &p->smaps[i] : NULL;
+        const struct tide_history_point *then =
+            as_read ? tide_history_point_at(p, read->t_ns) : &p->points[i];
+        if (own_pages)
+            levels[n++] = (struct tide_level){read->t_ns, (double)read->uss_bytes};
+        else if (!as_read)
+            levels[n++] = (struct tide_level){then->t_ns, (double)then->private_bytes};
+        else if (then && read->pss_shmem_bytes >= 0)
+            levels[n++] = (struct tide_level){read->t_ns, (double)(then->private_bytes - then->shared_bytes) +
+                                                              (double)read->pss_shmem_bytes};
     }
+    *ret_count = n;
     return levels;
 }
 
@@ -401,8 +393,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     size_t count;
-    struct tide_level *levels = p->shares.alone && !own_pages ? levels_as_read(s->scratch, p, &count)
-                                                              : levels_of(s->scratch, p, own_pages, &count);
+    bool as_read = own_pages || p->shares.alone;
+    struct tide_level *levels = levels_of(s->scratch, p, own_pages, as_read, &count);
     if (!levels)
         return tide_assessing_no_memory(s->err);
     /* The last look may see the process free its memory as it ends. */
@@ -416,8 +408,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .python = tide_process_is_python(p),
                             .limit_bytes = tide_assessing_limit(s, now)};
     size_t before = s->a->count;
-    int status =
-        tide_assessing_levels(s, levels, count, p->row.began_ns, ended, p->shares.alone || own_pages, j);
+    int status = tide_assessing_levels(s, levels, count, p->row.began_ns, ended, as_read, j);
     tide_arena_rewind(s->scratch, mark);
     if (s->a->count > before)
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
