@@ -73,17 +73,15 @@ static size_t moment_of(const struct tide_judging *j, const struct tide_drop *dr
     return i;
 }
 
-double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop *drop)
+/* The end of a ramp is left out of the floor, but not of what was freed. */
+void tide_judging_say_drop(struct tide_judging *j, const struct tide_drop *drop)
 {
-    return j->moments.x[moment_of(j, drop)];
-}
-
-double tide_judging_drop_bytes(const struct tide_judging *j, const struct tide_drop *drop)
-{
+    size_t first = moment_of(j, drop);
     double before = INFINITY;
-    for (size_t i = moment_of(j, drop), n = 0; i-- > 0 && n < TIDE_DROP_MOMENTS; n++)
+    for (size_t i = first, n = 0; i-- > 0 && n < TIDE_DROP_MOMENTS; n++)
         before = fmin(before, j->moments.low[i]);
-    return fmax(before, j->y[drop->top]) - j->y[drop->bottom];
+    j->v->drop_x = j->moments.x[first];
+    j->v->drop_bytes = fmax(before, j->y[drop->top]) - j->y[drop->bottom];
 }
 
 /* Returns at which rate the floor usually rises between two points, over a quarter of the way: what it jumps
@@ -111,5 +109,5 @@ bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide
         from++;
     bool falls =
         tide_judging_retreat(j->moments.low + from, j->moments.count - from) > TIDE_LEAK_RETREAT * rise;
-    return few || falls || (!level && rise <= TIDE_DROP_PAST * tide_judging_drop_bytes(j, drop));
+    return few || falls || (!level && rise <= TIDE_DROP_PAST * j->v->drop_bytes);
 }

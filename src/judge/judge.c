@@ -323,8 +323,7 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
 {
     struct tide_verdict before = *j->v;
     size_t start = j->start;
-    j->v->drop_x = tide_judging_drop_x(j, drop);
-    j->v->drop_bytes = tide_judging_drop_bytes(j, drop);
+    tide_judging_say_drop(j, drop);
     tide_judging_fit_from(j, drop->bottom);
     decide_by_shape(j);
     if (j->v->kind == TIDE_JUMP || j->v->kind == TIDE_PLATEAU) {

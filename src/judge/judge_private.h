@@ -62,15 +62,13 @@ struct tide_drop {
 };
 /* Finds the last drop of the floor to where it hardly was before; if there is none, the only large one. */
 bool tide_judging_find_drop(const struct tide_judging *j, struct tide_drop *ret_drop);
-/* Returns the first moment after the drop. */
-double tide_judging_drop_x(const struct tide_judging *j, const struct tide_drop *drop);
-/* Returns how much was freed. The end of a ramp is left out of the floor, but not of this. */
-double tide_judging_drop_bytes(const struct tide_judging *j, const struct tide_drop *drop);
+/* Fills drop_x, the first moment after the drop, and drop_bytes. */
+void tide_judging_say_drop(struct tide_judging *j, const struct tide_drop *drop);
 /* True if the floor rises after the drop by what matters, and not at once: such a floor is not level. One
  * that dropped to where it began is a sawtooth's. */
 bool tide_judging_rises_since(const struct tide_judging *j, const struct tide_drop *drop);
-/* True if what rises after the drop may be the second ramp of a sawtooth: the floor rose like that before it,
- * and has not risen far past it. */
+/* Once the drop is said: true if what rises after it may be the second ramp of a sawtooth: the floor rose
+ * like that before it, and has not risen far past it. */
 bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop);
 
 /* ---- tests */
