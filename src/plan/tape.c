@@ -200,20 +200,11 @@ int tide_tape_node(struct tide_tape *tape, int64_t scratch)
 {
     if (!tape->grad || !ROOM(tape, nodes, node_capacity, node_count, NODES_MOST))
         return -1;
-    struct tide_tape_node *node = &tape->nodes[tape->node_count];
-    node->edge_count = node->saved_count = 0;
-    node->scratch = scratch;
-    node->again = -1;
-    node->group = tape->group;
-    node->opens = false;
-    node->multiplies = false;
-    node->scratch_use = TIDE_SCRATCH_ONCE;
-    node->layer = (short)tape->layer;
-    for (int i = 0; i < TIDE_SLOTS; i++) {
-        node->grads[i] = -1;
-        node->viewed[i] = false;
-        node->slot_bytes[i] = 0;
-    }
+    tape->nodes[tape->node_count] = (struct tide_tape_node){.grads = {-1, -1, -1},
+                                                            .scratch = scratch,
+                                                            .again = -1,
+                                                            .group = tape->group,
+                                                            .layer = (short)tape->layer};
     return tape->node_count++;
 }
 
