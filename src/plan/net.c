@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count)
+static int make_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count)
 {
     return tide_tape_leaf(tape, count, net->how.width, net->how.trains, net->how.owner);
 }
@@ -11,14 +11,14 @@ int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t 
 /* A weight that is a matrix. */
 static int matrix(const struct tide_net *net, struct tide_tape *tape, int64_t rows, int64_t columns)
 {
-    int leaf = tide_net_weight(net, tape, tide_times(rows, columns));
+    int leaf = make_weight(net, tape, tide_times(rows, columns));
     if (leaf >= 0)
         tape->leaves[leaf].rows = rows;
     return leaf;
 }
 
-struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
-                                   bool bias, bool adapts)
+static struct tide_linear make_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
+                                      bool bias, bool adapts)
 {
     const struct tide_net_options *how = &net->how;
     struct tide_linear l = {.weight = matrix(net, tape, out, in),
@@ -30,7 +30,7 @@ struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape,
                             .rank = adapts ? how->rank : 0,
                             .turned = net->model->family != TIDE_FAMILY_GPT2};
     if (bias)
-        l.bias = tide_net_weight(net, tape, out);
+        l.bias = make_weight(net, tape, out);
     if (l.rank) {
         l.down = tide_tape_leaf(tape, tide_times(in, l.rank), how->width, true, how->owner);
         l.up = tide_tape_leaf(tape, tide_times(l.rank, out), how->width, true, how->owner);
@@ -38,16 +38,16 @@ struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape,
     return l;
 }
 
-struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias)
+static struct tide_norm make_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias)
 {
-    struct tide_norm n = {.weight = tide_net_weight(net, tape, channels), .bias = -1};
+    struct tide_norm n = {.weight = make_weight(net, tape, channels), .bias = -1};
     if (bias)
-        n.bias = tide_net_weight(net, tape, channels);
+        n.bias = make_weight(net, tape, channels);
     return n;
 }
 
-struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linear *l, struct tide_sized x,
-                                 enum tide_part owner)
+static struct tide_sized apply_linear(struct tide_tape *tape, const struct tide_linear *l,
+                                      struct tide_sized x, enum tide_part owner)
 {
     struct tide_sized base = tide_torch_linear(tape, x, l->weight, l->bias, l->in, l->out, l->turned, owner);
     if (!l->rank)
@@ -61,8 +61,8 @@ struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linea
     return sum;
 }
 
-struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
-                                     const struct tide_norm *norm, struct tide_sized x)
+static struct tide_sized normalise(struct tide_net *net, struct tide_tape *tape, const struct tide_norm *norm,
+                                   struct tide_sized x)
 {
     int64_t channels = net->model->channels;
     if (net->how.compiled)
@@ -76,20 +76,20 @@ static void init_layer(struct tide_net *net, struct tide_tape *tape, struct tide
     const struct tide_architecture *m = net->model;
     bool gpt = m->family == TIDE_FAMILY_GPT2, rms = m->family == TIDE_FAMILY_LLAMA;
     int64_t wide = tide_times(m->heads, m->head_channels), narrow = tide_times(m->kv_heads, m->head_channels);
-    layer->before = tide_net_norm(net, tape, m->channels, !rms);
+    layer->before = make_norm(net, tape, m->channels, !rms);
     if (gpt)
-        layer->q = tide_net_linear(net, tape, m->channels, 3 * m->channels, true, true);
+        layer->q = make_linear(net, tape, m->channels, 3 * m->channels, true, true);
     else {
-        layer->q = tide_net_linear(net, tape, m->channels, wide, m->qkv_bias, true);
-        layer->k = tide_net_linear(net, tape, m->channels, narrow, m->qkv_bias, true);
-        layer->v = tide_net_linear(net, tape, m->channels, narrow, m->qkv_bias, true);
+        layer->q = make_linear(net, tape, m->channels, wide, m->qkv_bias, true);
+        layer->k = make_linear(net, tape, m->channels, narrow, m->qkv_bias, true);
+        layer->v = make_linear(net, tape, m->channels, narrow, m->qkv_bias, true);
     }
-    layer->o = tide_net_linear(net, tape, wide, m->channels, m->out_bias, true);
-    layer->after = tide_net_norm(net, tape, m->channels, !rms);
+    layer->o = make_linear(net, tape, wide, m->channels, m->out_bias, true);
+    layer->after = make_norm(net, tape, m->channels, !rms);
     if (rms)
-        layer->gate = tide_net_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
-    layer->up = tide_net_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
-    layer->down = tide_net_linear(net, tape, m->hidden, m->channels, m->mlp_bias, true);
+        layer->gate = make_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
+    layer->up = make_linear(net, tape, m->channels, m->hidden, m->mlp_bias, true);
+    layer->down = make_linear(net, tape, m->hidden, m->channels, m->mlp_bias, true);
 }
 
 static void init_text(struct tide_net *net, struct tide_tape *tape)
@@ -100,7 +100,7 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
     net->position_table = m->family == TIDE_FAMILY_GPT2 ? matrix(net, tape, m->positions, m->channels) : -1;
     for (int64_t i = 0; i < m->layers && !tape->failed; i++)
         init_layer(net, tape, &net->layers[i]);
-    net->last = tide_net_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
+    net->last = make_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
     net->head = (struct tide_linear){.weight = net->token_table,
                                      .bias = -1,
                                      .down = -1,
@@ -109,10 +109,53 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
                                      .out = m->vocabulary,
                                      .turned = true};
     if (!m->tied)
-        net->head = tide_net_linear(net, tape, m->channels, m->vocabulary, false, false);
+        net->head = make_linear(net, tape, m->channels, m->vocabulary, false, false);
     else /* A head is made, and freed when it is tied: the allocator keeps its segment. */
         tide_tape_drop(tape,
                        tide_tape_take(tape, tide_times(m->vocabulary, m->channels), how->width, how->owner));
+}
+
+static void init_pictures(struct tide_net *net, struct tide_tape *tape)
+{
+    const struct tide_architecture *m = net->model;
+    if (m->family == TIDE_FAMILY_VIT) {
+        int64_t patches = tide_times(m->image / m->patch, m->image / m->patch);
+        net->class_token = make_weight(net, tape, m->channels);
+        net->position_table = make_weight(net, tape, tide_times(patches + 1, m->channels));
+        net->patches = make_linear(net, tape, tide_times(m->planes, tide_times(m->patch, m->patch)),
+                                   m->channels, true, false);
+        net->last = make_norm(net, tape, m->channels, true);
+        net->head = make_linear(net, tape, m->channels, m->classes, true, false);
+        return;
+    }
+    net->patches = make_linear(net, tape, tide_times(m->planes, 49), m->channels, false, false);
+    net->patches.window = TIDE_WINDOW_PLANES;
+    net->last = make_norm(net, tape, m->channels, true);
+    int64_t in = m->channels, at = 0;
+    for (int stage = 0; stage < TIDE_STAGES; stage++)
+        for (int64_t i = 0; i < m->depths[stage] && !tape->failed; i++, at++) {
+            struct tide_stage_block *b = &net->blocks[at];
+            int64_t out = m->widths[stage], middle = m->bottleneck ? out / 4 : out;
+            *b = (struct tide_stage_block){.stride = stage && !i ? 2 : 1};
+            b->conv[0] = make_linear(net, tape, tide_times(in, m->bottleneck ? 1 : 9), middle, false, false);
+            b->norm[0] = make_norm(net, tape, middle, true);
+            b->conv[1] = make_linear(net, tape, tide_times(middle, 9), middle, false, false);
+            b->norm[1] = make_norm(net, tape, middle, true);
+            if (m->bottleneck) {
+                b->conv[2] = make_linear(net, tape, middle, out, false, false);
+                b->norm[2] = make_norm(net, tape, out, true);
+            }
+            b->conv[0].window = m->bottleneck ? TIDE_WINDOW_PIXEL : TIDE_WINDOW_WIDE;
+            b->conv[2].window = TIDE_WINDOW_PIXEL;
+            b->conv[3].weight = -1;
+            if (in != out || b->stride > 1) {
+                b->conv[3] = make_linear(net, tape, in, out, false, false);
+                b->norm[3] = make_norm(net, tape, out, true);
+                b->conv[3].window = b->stride > 1 ? TIDE_WINDOW_STRIDE : TIDE_WINDOW_PIXEL;
+            }
+            in = out;
+        }
+    net->head = make_linear(net, tape, in, m->classes, true, false);
 }
 
 int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_architecture *model,
@@ -139,7 +182,7 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
     int layer = tape->layer;
     tape->layer = 0;
     if (tide_model_sees(model)) {
-        tide_net_init_pictures(net, tape);
+        init_pictures(net, tape);
         for (int64_t i = 0; model->family == TIDE_FAMILY_VIT && i < model->layers && !tape->failed; i++)
             init_layer(net, tape, &net->layers[i]);
     } else
@@ -338,8 +381,8 @@ static struct tide_sized attend(struct tide_net *net, struct tide_tape *tape, st
     return attend_fused(net, tape, q, k, v);
 }
 
-struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
-                                      tide_block_function *block, struct tide_sized x)
+static struct tide_sized run_blocks(struct tide_net *net, struct tide_tape *tape, tide_block_function *block,
+                                    struct tide_sized x)
 {
     for (int64_t i = 0; i < net->model->layers && !tape->failed; i++) {
         int group = net->group >= 0 ? net->group + (int)i : -1, first = tape->node_count;
@@ -405,13 +448,13 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
 {
     struct tide_layer *l = &net->layers[layer];
     double p = net->how.dropout ? net->model->residual_dropout : 0;
-    struct tide_sized all = tide_net_apply(tape, &l->q, x, TIDE_PART_ATTENTION), parts[3];
+    struct tide_sized all = apply_linear(tape, &l->q, x, TIDE_PART_ATTENTION), parts[3];
     tide_torch_split3(tape, all, parts);
     tide_tape_drop(tape, all);
     parts[1] = extend(net, tape, &net->cache[layer].keys, parts[1], parts[1].width);
     parts[2] = extend(net, tape, &net->cache[layer].values, parts[2], parts[2].width);
     struct tide_sized out = attend(net, tape, parts[0], parts[1], parts[2]);
-    struct tide_sized projected = tide_then(tape, out, tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION));
+    struct tide_sized projected = tide_then(tape, out, apply_linear(tape, &l->o, out, TIDE_PART_ATTENTION));
     struct tide_sized dropped = tide_torch_dropout(tape, projected, p, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, projected);
     tide_tape_drop_all(tape, parts, 3);
@@ -421,9 +464,9 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
 static struct tide_sized plain_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
                                    struct tide_sized x)
 {
-    struct tide_sized wide = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
+    struct tide_sized wide = apply_linear(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized bent = tide_then(tape, wide, activate(net, tape, wide));
-    struct tide_sized narrow = tide_then(tape, bent, tide_net_apply(tape, &l->down, bent, TIDE_PART_MLP));
+    struct tide_sized narrow = tide_then(tape, bent, apply_linear(tape, &l->down, bent, TIDE_PART_MLP));
     double p = net->how.dropout ? net->model->residual_dropout : 0;
     return tide_then(tape, narrow, tide_torch_dropout(tape, narrow, p, TIDE_PART_MLP));
 }
@@ -433,11 +476,11 @@ static struct tide_sized gpt2_block(struct tide_tape *tape, void *context, int l
     struct tide_net *net = context;
     struct tide_layer *l = &net->layers[layer];
     tape->layer = layer + 1;
-    struct tide_sized normal = tide_net_normalise(net, tape, &l->before, x);
+    struct tide_sized normal = normalise(net, tape, &l->before, x);
     struct tide_sized attended = gpt2_attention(net, tape, layer, normal);
     struct tide_sized middle = tide_torch_add(tape, attended, x, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, normal);
-    normal = tide_net_normalise(net, tape, &l->after, middle);
+    normal = normalise(net, tape, &l->after, middle);
     struct tide_sized fed = plain_mlp(net, tape, l, normal);
     struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
     TIDE_DROP(tape, normal, fed, middle, attended);
@@ -472,8 +515,8 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
     struct tide_layer *l = &net->layers[layer];
     enum tide_part owner = TIDE_PART_ATTENTION;
     bool turns = net->model->family == TIDE_FAMILY_LLAMA;
-    struct tide_sized q = tide_net_apply(tape, &l->q, x, owner), k = tide_net_apply(tape, &l->k, x, owner);
-    struct tide_sized v = tide_net_apply(tape, &l->v, x, owner);
+    struct tide_sized q = apply_linear(tape, &l->q, x, owner), k = apply_linear(tape, &l->k, x, owner);
+    struct tide_sized v = apply_linear(tape, &l->v, x, owner);
     if (turns) {
         struct tide_sized turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
         TIDE_DROP(tape, q, k);
@@ -495,7 +538,7 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
     if (repeats) {
         TIDE_DROP(tape, keys, values);
     }
-    struct tide_sized projected = tide_net_apply(tape, &l->o, out, owner);
+    struct tide_sized projected = apply_linear(tape, &l->o, out, owner);
     TIDE_DROP(tape, out, q, k, v);
     return projected;
 }
@@ -503,33 +546,132 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
 static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
                                    struct tide_sized x)
 {
-    struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
+    struct tide_sized gate = apply_linear(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
     if (!net->how.compiled) /* else the activation is recomputed */
         open = tide_then(tape, gate, tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP));
-    struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
+    struct tide_sized up = apply_linear(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized product = tide_torch_multiply(tape, open, up, up.count, up.width, TIDE_PART_MLP);
     TIDE_DROP(tape, open, up);
-    return tide_then(tape, product, tide_net_apply(tape, &l->down, product, TIDE_PART_MLP));
+    return tide_then(tape, product, apply_linear(tape, &l->down, product, TIDE_PART_MLP));
 }
 
 /* Llama's block, and ViT's, which differs in norm, MLP and the lack of rotation. */
-struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x)
+static struct tide_sized llama_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x)
 {
     struct tide_net *net = context;
     struct tide_layer *l = &net->layers[layer];
     bool gated = net->model->family == TIDE_FAMILY_LLAMA;
     tape->layer = layer + 1;
-    struct tide_sized normal = tide_net_normalise(net, tape, &l->before, x);
+    struct tide_sized normal = normalise(net, tape, &l->before, x);
     struct tide_sized attended = tide_then(tape, normal, llama_attention(net, tape, layer, normal));
     struct tide_sized middle =
         tide_then(tape, attended, tide_torch_add(tape, x, attended, TIDE_PART_RESIDUAL));
-    normal = tide_net_normalise(net, tape, &l->after, middle);
+    normal = normalise(net, tape, &l->after, middle);
     struct tide_sized fed = gated ? gated_mlp(net, tape, l, normal) : plain_mlp(net, tape, l, normal);
     tide_tape_drop(tape, normal);
     struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
     TIDE_DROP(tape, fed, middle);
     return out;
 }
+
+/* ---- images: ViT as transformers has it, ResNet as torchvision has it */
+
+static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
+{
+    const struct tide_architecture *m = net->model;
+    int64_t side = net->call.rows / m->patch, patches = tide_times(side, side), batch = net->call.batch;
+    /* A convolution whose stride is its size: like a linear layer on patches, but the backward pass gives no
+     * gradient to the images. */
+    struct tide_sized planes = tide_torch_linear(tape, pictures, net->patches.weight, net->patches.bias,
+                                                 net->patches.in, m->channels, false, TIDE_PART_RESIDUAL);
+    /* cat((class token, patches)): a new tensor. The patches' part of its gradient is a view. */
+    int node = planes.node >= 0 ? tide_tape_node(tape, 0) : -1;
+    tide_tape_leaf_edge(tape, node, net->class_token, false);
+    tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME);
+    struct tide_sized joined =
+        tide_tape_make(tape, node, tide_times(tide_times(batch, patches + 1), m->channels), net->how.width,
+                       TIDE_PART_RESIDUAL);
+    tide_tape_drop(tape, planes);
+    node = joined.node >= 0 ? tide_tape_node(tape, 0) : -1;
+    tide_tape_leaf_edge(tape, node, net->position_table, false);
+    tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME);
+    struct tide_sized x = tide_tape_make(tape, node, joined.count, joined.width, TIDE_PART_RESIDUAL);
+    tide_tape_drop(tape, joined);
+    net->call.rows = patches + 1;
+    struct tide_sized embedded = tide_tape_keep(tape, x);
+    x = run_blocks(net, tape, llama_block, x);
+    struct tide_sized normal = normalise(net, tape, &net->last, x);
+    TIDE_DROP(tape, x, embedded);
+    struct tide_sized first = tide_torch_part(tape, normal, tide_times(batch, m->channels));
+    struct tide_sized logits = apply_linear(tape, &net->head, first, TIDE_PART_HEAD);
+    TIDE_DROP(tape, first, normal);
+    return logits;
+}
+
+/* eats: x is freed right after the convolution, as when its variable is assigned again. */
+static struct tide_sized conv_norm(struct tide_net *net, struct tide_tape *tape, struct tide_sized x,
+                                   const struct tide_linear *l, const struct tide_norm *norm, int64_t pixels,
+                                   bool bends, bool eats)
+{
+    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out),
+                                                pixels / net->call.batch, l->window);
+    if (eats)
+        tide_tape_drop(tape, x);
+    struct tide_sized normal =
+        tide_then(tape, raw, tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out));
+    return bends ? tide_torch_relu_inplace(tape, normal) : normal;
+}
+
+static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
+                                  const struct tide_stage_block *b, struct tide_sized x, int64_t pixels_in,
+                                  int64_t pixels_out)
+{
+    bool deep = net->model->bottleneck;
+    struct tide_sized out =
+        conv_norm(net, tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true, false);
+    out = conv_norm(net, tape, out, &b->conv[1], &b->norm[1], pixels_out, deep, true);
+    if (deep)
+        out = conv_norm(net, tape, out, &b->conv[2], &b->norm[2], pixels_out, false, true);
+    struct tide_sized shortcut = x;
+    if (b->conv[3].weight >= 0)
+        shortcut = conv_norm(net, tape, x, &b->conv[3], &b->norm[3], pixels_out, false, false);
+    struct tide_sized sum = tide_torch_add_inplace(tape, out, shortcut);
+    if (b->conv[3].weight >= 0)
+        tide_tape_drop(tape, shortcut);
+    return tide_torch_relu_inplace(tape, sum);
+}
+
+static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
+{
+    const struct tide_architecture *m = net->model;
+    int64_t side = (net->call.rows + 1) / 2, batch = net->call.batch, at = 0;
+    struct tide_sized x = conv_norm(net, tape, pictures, &net->patches, &net->last,
+                                    tide_times(batch, tide_times(side, side)), true, false);
+    side = (side + 1) / 2;
+    int64_t pooled = tide_times(tide_times(batch, m->channels), tide_times(side, side));
+    x = tide_then(tape, x, tide_torch_max_pool(tape, x, pooled));
+    for (int stage = 0; stage < TIDE_STAGES; stage++)
+        for (int64_t i = 0; i < m->depths[stage] && !tape->failed; i++, at++) {
+            const struct tide_stage_block *b = &net->blocks[at];
+            int64_t before = tide_times(batch, tide_times(side, side));
+            side = (side + b->stride - 1) / b->stride;
+            tape->layer = (int)at + 1;
+            int64_t after = tide_times(batch, tide_times(side, side));
+            x = tide_then(tape, x, residual(net, tape, b, x, before, after));
+        }
+    tape->layer = 0;
+    struct tide_sized mean =
+        tide_then(tape, x, tide_torch_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1])));
+    return tide_then(tape, mean, apply_linear(tape, &net->head, mean, TIDE_PART_HEAD));
+}
+
+static struct tide_sized see(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
+{
+    return net->model->family == TIDE_FAMILY_VIT ? see_patches(net, tape, pictures)
+                                                 : see_planes(net, tape, pictures);
+}
+
+/* ---- text */
 
 /* Makes the embedding, cosines and sines or GPT-2's positions, and the mask if one is needed. */
 static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, struct tide_sized ids,
@@ -580,12 +722,12 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     net->call = *call;
     tide_shard_enter(tape, outer_group(net));
     if (tide_model_sees(m))
-        return tide_net_see(net, tape, in);
+        return see(net, tape, in);
     leave(net, tape);
     struct tide_sized embedded;
     struct tide_sized x = enter(net, tape, in, &embedded);
-    x = tide_net_run_blocks(net, tape, m->family == TIDE_FAMILY_GPT2 ? gpt2_block : tide_net_block, x);
-    struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
+    x = run_blocks(net, tape, m->family == TIDE_FAMILY_GPT2 ? gpt2_block : llama_block, x);
+    struct tide_sized normal = normalise(net, tape, &net->last, x);
     TIDE_DROP(tape, x, embedded);
     if (!net->how.checkpoint)
         leave(net, tape);
@@ -594,7 +736,7 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     int64_t rows = call->logits ? call->logits : call->rows;
     struct tide_sized wanted =
         tide_torch_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));
-    struct tide_sized logits = tide_net_apply(tape, &net->head, wanted, TIDE_PART_HEAD);
+    struct tide_sized logits = apply_linear(tape, &net->head, wanted, TIDE_PART_HEAD);
     TIDE_DROP(tape, wanted, net->hidden);
     net->hidden = normal;
     return logits;

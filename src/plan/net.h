@@ -92,20 +92,4 @@ void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_
  * the old cache. */
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape);
 
-/* For net.c and net_image.c. */
-int tide_net_weight(const struct tide_net *net, struct tide_tape *tape, int64_t count);
-struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
-                                   bool bias, bool adapts);
-struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias);
-struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linear *linear,
-                                 struct tide_sized x, enum tide_part owner);
-struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
-                                      tide_block_function *block, struct tide_sized x);
-struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
-                                     const struct tide_norm *norm, struct tide_sized x);
-/* Llama's block, and ViT's. */
-struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x);
-void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape);
-struct tide_sized tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures);
-
 #endif
