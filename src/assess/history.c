@@ -286,6 +286,56 @@ static int on_process(void *context, const void *given)
     return 0;
 }
 
+static int64_t end_of(const struct tide_history_process *p)
+{
+    return p->row.ended_ns == TIDE_UNKNOWN ? INT64_MAX : p->row.ended_ns;
+}
+
+/* Sorts siblings of one role together, by when they came, or if by_end by when they ended. */
+static int by_family(const void *left, const void *right, void *by_end)
+{
+    const struct tide_history_process *a = *(struct tide_history_process *const *)left;
+    const struct tide_history_process *b = *(struct tide_history_process *const *)right;
+    if (a->row.parent != b->row.parent)
+        return a->row.parent < b->row.parent ? -1 : 1;
+    int order = strcmp(a->row.role, b->row.role);
+    if (!order && by_end && end_of(a) != end_of(b))
+        return end_of(a) < end_of(b) ? -1 : 1;
+    return order ? order : a < b ? -1 : a > b;
+}
+
+/* Sets `number` of every process: of its siblings with the same role that began before it, how many were
+ * still there when it began: "worker 3" is the fourth that its parent had at once. A process that replaces
+ * one that ended gets its number. -1: it is the only one there ever was, or has no parent. Siblings are
+ * sorted twice, by when they came and by when they ended. Of those that came before a process, those that had
+ * not ended by then were still there. */
+static int number_siblings(struct tide_history *history, struct tide_err *err)
+{
+    size_t count = history->process_count;
+    struct tide_history_process **came = malloc((2 * count + 1) * sizeof *came);
+    if (!came)
+        return tide_err_set(err, "not enough memory for the names of %zu processes", count);
+    struct tide_history_process **ended = came + count;
+    for (size_t i = 0; i < count; i++)
+        came[i] = ended[i] = &history->processes[i];
+    qsort_r(came, count, sizeof(void *), by_family, NULL);
+    qsort_r(ended, count, sizeof(void *), by_family, history);
+    for (size_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && came[next]->row.parent == came[first]->row.parent; next++)
+            if (strcmp(came[next]->row.role, came[first]->row.role) != 0)
+                break;
+        bool alone = next - first == 1 || came[first]->row.parent <= 0;
+        for (size_t i = first, gone = first; i < next; i++) {
+            /* One that came and ended at the same look may be later than this one. */
+            while (ended[gone] < came[i] && end_of(ended[gone]) <= came[i]->row.began_ns)
+                gone++;
+            came[i]->number = alone ? -1 : (int64_t)(i - gone);
+        }
+    }
+    free(came);
+    return 0;
+}
+
 /* --- ticks and what belongs to them -------------------------------------------------------------------- */
 
 static int on_tick(void *context, const void *given)
@@ -613,8 +663,8 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
     if (tide_reader_begin(reader, err) != 0)
         return -1;
     result = tide_reader_each(reader, TIDE_SCHEMA_PROCESS, TIDE_READER_ALL, on_process, &load, err);
-    if (result == 0 && (tide_siblings_number(history, err) || load_lists(&load, reader) ||
-                        tide_history_heap_load(&load, reader)))
+    if (result == 0 &&
+        (number_siblings(history, err) || load_lists(&load, reader) || tide_history_heap_load(&load, reader)))
         result = -1;
     if (result == 0)
         result = load_pieces(&load, reader, until_ns, load_window);

@@ -60,7 +60,7 @@ struct tide_history_heap_point {
 
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
-    int64_t number;          /* among its siblings of the same role, from 0; -1: none (siblings.c) */
+    int64_t number;          /* among its siblings of the same role, from 0; -1: none */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
     int64_t unread_ns; /* since when its counters cannot be read, because it is dying; 0: they can */

@@ -81,11 +81,6 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
 /* Returns the process of a sample. NULL: there is no such process; the row is counted as skipped. */
 struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t id);
 
-/* Sets `number` of every process (siblings.c): of its siblings with the same role that began before it, how
- * many were still there when it began. A process that replaces one that ended gets its number. -1: it is the
- * only one there ever was, or has no parent. */
-int tide_siblings_number(struct tide_history *history, struct tide_err *err);
-
 /* Updates every point's part of shared memory, as far as that has changed (shared_parts.c). */
 void tide_shared_parts_settle(struct tide_history *history);
 
