@@ -207,17 +207,6 @@ static bool cut(struct tide_cacher *c, int block, int64_t bytes)
     return pool_add(c, rest);
 }
 
-static int find(struct tide_cacher *c, int64_t bytes)
-{
-    struct tide_cacher_free *pool = &c->pools[c->stream][bytes > SMALL_MOST];
-    int at = pool_place(c, pool, bytes, INT64_MIN);
-    if (at == pool->count)
-        return new_segment(c, bytes);
-    int block = pool->blocks[at];
-    pool_remove(c, block);
-    return block;
-}
-
 /* Adds a block at the heap's end. The heap grows by what is not free there. */
 static int extend_heap(struct tide_cacher *c, int64_t size)
 {
@@ -234,30 +223,33 @@ static int extend_heap(struct tide_cacher *c, int64_t size)
     return block;
 }
 
+/* Takes the smallest block of the pool that holds `bytes`, or a new one, and cuts off a rest of at least
+ * least_rest. */
+static int take_from(struct tide_cacher *c, struct tide_cacher_free *pool, int64_t bytes, int64_t least_rest)
+{
+    int at = pool_place(c, pool, bytes, INT64_MIN), block;
+    if (at < pool->count) {
+        block = pool->blocks[at];
+        pool_remove(c, block);
+    } else
+        block = c->kind == TIDE_CACHER_HEAP ? extend_heap(c, bytes) : new_segment(c, bytes);
+    bool cuts = block >= 0 && c->blocks[block].bytes - bytes >= least_rest;
+    return !cuts || cut(c, block, bytes) ? block : -1;
+}
+
 static int take_from_heap(struct tide_cacher *c, int64_t bytes)
 {
-    if (bytes >= c->threshold) {
-        struct tide_cacher_block b = {
-            .bytes = round_up(bytes, PAGE), .before = -1, .after = -1, .mapped = true};
-        c->reserved += b.bytes;
-        return new_block(c, b);
-    }
-    struct tide_cacher_free *pool = &c->pools[0][0];
-    int64_t size = round_up(bytes, HEAP_GRAIN) + HEAP_GRAIN;
-    int at = pool_place(c, pool, size, INT64_MIN);
-    if (at == pool->count)
-        return extend_heap(c, size);
-    int block = pool->blocks[at];
-    pool_remove(c, block);
-    return c->blocks[block].bytes - size < 2 * HEAP_GRAIN || cut(c, block, size) ? block : -1;
+    if (bytes < c->threshold)
+        return take_from(c, &c->pools[0][0], round_up(bytes, HEAP_GRAIN) + HEAP_GRAIN, 2 * HEAP_GRAIN);
+    struct tide_cacher_block b = {.bytes = round_up(bytes, PAGE), .before = -1, .after = -1, .mapped = true};
+    c->reserved += b.bytes;
+    return new_block(c, b);
 }
 
 static int take_from_pools(struct tide_cacher *c, int64_t bytes)
 {
-    int block = find(c, bytes);
-    int64_t over = block < 0 ? 0 : c->blocks[block].bytes - bytes;
-    bool cuts = block >= 0 && (c->blocks[block].large ? over > SMALL_MOST : over >= GRAIN);
-    return !cuts || cut(c, block, bytes) ? block : -1;
+    bool large = bytes > SMALL_MOST;
+    return take_from(c, &c->pools[c->stream][large], bytes, large ? SMALL_MOST + 1 : GRAIN);
 }
 
 int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
