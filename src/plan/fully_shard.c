@@ -13,12 +13,6 @@ static int64_t padded(const struct tide_tape *tape, const struct tide_leaf *leaf
     return tide_times(tide_shard_part(leaf, tape->processes), tape->processes);
 }
 
-static void let_go(struct tide_tape *tape, struct tide_sized *what)
-{
-    tide_tape_drop(tape, *what);
-    *what = TIDE_NOTHING;
-}
-
 static struct tide_sized take_on(struct tide_tape *tape, enum tide_stream stream, int64_t count, int width,
                                  enum tide_part owner)
 {
@@ -127,7 +121,7 @@ void tide_shard_enter(struct tide_tape *tape, int number)
     struct tide_group *group = &tape->groups[number], *outer = &tape->groups[group->outer];
     gather(tape, number);
     take_apart(tape, number);
-    let_go(tape, &outer->held); /* a local variable holds it until here */
+    tide_tape_let_go(tape, &outer->held.storage); /* a local variable holds it until here */
     outer->held = group->ahead;
     group->ahead = TIDE_NOTHING;
 }
@@ -142,7 +136,7 @@ void tide_shard_done(struct tide_tape *tape, int outer)
 {
     if (outer < 0 || tape->failed)
         return;
-    let_go(tape, &tape->groups[outer].held);
+    tide_tape_let_go(tape, &tape->groups[outer].held.storage);
     if (tape->grad && tape->node_count)
         tape->nodes[tape->node_count - 1].group = outer;
 }
@@ -154,7 +148,7 @@ void tide_shard_before_back(struct tide_tape *tape, int number)
         if (group->ahead.storage < 0)
             gather(tape, number);
         take_apart(tape, number);
-        let_go(tape, &group->ahead);
+        tide_tape_let_go(tape, &group->ahead.storage);
     }
     int before = group->before;
     if (before >= 0 && !tape->groups[before].whole && tape->groups[before].ahead.storage < 0)
@@ -169,7 +163,7 @@ void tide_shard_after_back(struct tide_tape *tape, int number)
     make_partial(tape, number);
     if (!count || tape->failed)
         return;
-    let_go(tape, &outer->summed);
+    tide_tape_let_go(tape, &outer->summed.storage);
     outer->summed = tide_tape_take(tape, count, width, TIDE_PART_BUCKETS);
     for (int i = group->first; i < group->end; i++)
         if (tape->leaves[i].group == number)
@@ -185,11 +179,11 @@ void tide_shard_after_back(struct tide_tape *tape, int number)
 void tide_shard_end_back(struct tide_tape *tape, int outer)
 {
     tide_shard_after_back(tape, outer);
-    let_go(tape, &tape->groups[outer].summed);
+    tide_tape_let_go(tape, &tape->groups[outer].summed.storage);
 }
 
 void tide_shard_drop_gradients(struct tide_tape *tape)
 {
     for (int i = 0; i < tape->group_count; i++)
-        let_go(tape, &tape->groups[i].gradient);
+        tide_tape_let_go(tape, &tape->groups[i].gradient.storage);
 }

@@ -516,8 +516,6 @@ void tide_tape_forget(struct tide_tape *tape, int count)
 
 void tide_tape_end_cast(struct tide_tape *tape)
 {
-    for (int i = 0; i < tape->leaf_count; i++) {
-        let_go(tape, tape->leaves[i].cast.storage);
-        tape->leaves[i].cast = TIDE_NOTHING;
-    }
+    for (int i = 0; i < tape->leaf_count; i++)
+        tide_tape_let_go(tape, &tape->leaves[i].cast.storage);
 }
