@@ -127,24 +127,21 @@ static struct tide_sized model_loss(struct tide_tape *tape, const struct tide_jo
 }
 
 /*
- * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 tokens. The
- * backward pass recomputes the tiles and sums the gradients in fp32.
+ * TRL's head: log-probabilities of rows that have a label, from tiles. The backward pass recomputes the tiles
+ * and sums the gradients in fp32.
  */
 static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                                     struct tide_sized hidden)
 {
-    enum { TILE_ROWS = 4096, TILE_TOKENS = 32768, STATISTICS = 7, KEPT = 2 };
+    enum { STATISTICS = 7, KEPT = 2 };
     const struct tide_architecture *m = &job->model;
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     struct tide_sized part = tide_torch_part(tape, hidden, tide_times(rows, m->channels));
     struct tide_sized chosen = tide_torch_map(tape, part, TIDE_SAVES_NOTHING, TIDE_PART_HEAD);
     struct tide_sized targets = tide_tape_take(tape, rows, 8, TIDE_PART_HEAD);
     struct tide_sized kept = tide_tape_take(tape, tide_times(rows, KEPT), 4, TIDE_PART_HEAD);
-    struct tide_torch_tiles tiles = {.width = tape->cast_width ? tape->cast_width : hidden.width,
-                                     .rows = rows < TILE_ROWS ? rows : TILE_ROWS,
-                                     .tokens = TILE_TOKENS};
     struct tide_sized statistics = tide_tape_take(tape, tide_times(rows, STATISTICS), 4, TIDE_PART_HEAD);
-    struct tide_sized sums = tide_torch_tiled_head(tape, chosen, net->head.weight, m->channels, &tiles);
+    struct tide_sized sums = tide_torch_tiled_head(tape, chosen, net->head.weight, m->channels);
     tide_tape_save(tape, sums.node, targets);
     tide_tape_save(tape, sums.node, kept);
     TIDE_DROP(tape, statistics, kept, targets, chosen, part);

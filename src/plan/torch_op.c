@@ -281,36 +281,39 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
     return make_of(tape, logits, 1, 4, TIDE_SAVES_INPUT, TIDE_PART_HEAD);
 }
 
+enum { TILE_ROWS = 4096, TILE_TOKENS = 32768 };
+
 /* The buffer of the tiles, and narrow copies of what they are computed from. */
-static int64_t tile_bytes(const struct tide_torch_tiles *tiles, int64_t channels, struct tide_sized x,
+static int64_t tile_bytes(const struct tide_tape *tape, int64_t channels, struct tide_sized x,
                           struct tide_sized weight, int64_t tokens)
 {
-    int64_t bytes = tide_times(tide_times(tiles->rows, tiles->tokens), tiles->width);
-    int64_t rows = x.count / channels < 2 * tiles->rows ? x.count / channels : 2 * tiles->rows;
-    if (x.width != tiles->width)
-        bytes = tide_plus(bytes, tide_times(tide_times(rows, channels), tiles->width));
-    if (weight.width != tiles->width)
-        bytes = tide_plus(bytes, tide_times(tide_times(tokens, channels), tiles->width));
+    int width = tape->cast_width ? tape->cast_width : x.width;
+    int64_t rows = x.count / channels, once = rows < TILE_ROWS ? rows : TILE_ROWS,
+            twice = rows < 2 * TILE_ROWS ? rows : 2 * TILE_ROWS;
+    int64_t bytes = tide_times(tide_times(once, TILE_TOKENS), width);
+    if (x.width != width)
+        bytes = tide_plus(bytes, tide_times(tide_times(twice, channels), width));
+    if (weight.width != width)
+        bytes = tide_plus(bytes, tide_times(tide_times(tokens, channels), width));
     return bytes;
 }
 
 struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
-                                        int64_t channels, const struct tide_torch_tiles *tiles)
+                                        int64_t channels)
 {
     if (tape->failed)
         return x;
     struct tide_leaf *leaf = &tape->leaves[weight];
     bool trains = leaf->trains;
     struct tide_sized whole = whole_of(leaf);
-    int64_t all = whole.count / channels, once = tiles->tokens < all ? tiles->tokens : all,
-            twice = 2 * tiles->tokens < all ? 2 * tiles->tokens : all;
-    int64_t back = tile_bytes(tiles, channels, x, whole, twice);
+    int64_t all = whole.count / channels, once = TILE_TOKENS < all ? TILE_TOKENS : all,
+            twice = 2 * TILE_TOKENS < all ? 2 * TILE_TOKENS : all;
+    int64_t back = tile_bytes(tape, channels, x, whole, twice);
     if (x.node >= 0 && x.width < 4)
         back = tide_plus(back, tide_times(x.count, 4));
     if (trains && whole.width < 4)
         back = tide_plus(back, tide_times(whole.count, 4));
-    tide_tape_drop(tape,
-                   tide_tape_take(tape, tile_bytes(tiles, channels, x, whole, once), 1, TIDE_PART_HEAD));
+    tide_tape_drop(tape, tide_tape_take(tape, tile_bytes(tape, channels, x, whole, once), 1, TIDE_PART_HEAD));
     int node = x.node >= 0 || trains ? tide_tape_node(tape, 0) : -1;
     tide_tape_scratch(tape, node, TIDE_SCRATCH_BEFORE, back);
     tide_tape_product(tape, node);

@@ -61,17 +61,13 @@ struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_size
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits);
 
 /*
- * A head that makes its logits tile by tile and does not keep them. The backward pass recomputes them and
- * sums the gradients in fp32. If x or the weight has another type than the tiles, their parts are cast;
- * Python holds the previous part until it has the next one. Returns one value per row, in fp32; saves x and
- * the weight.
+ * A head that makes its logits tile by tile (of 4096 rows and 32768 tokens) and does not keep them. The
+ * backward pass recomputes them and sums the gradients in fp32. If x or the weight has another type than the
+ * tiles, their parts are cast; Python holds the previous part until it has the next one. Returns one value
+ * per row, in fp32; saves x and the weight.
  */
-struct tide_torch_tiles {
-    int width;
-    int64_t rows, tokens;
-};
 struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
-                                        int64_t channels, const struct tide_torch_tiles *tiles);
+                                        int64_t channels);
 
 /* Log-probabilities over the vocabulary: saves its output. Autocast computes them in fp32 from narrow logits,
  * without a copy of these. */
