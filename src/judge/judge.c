@@ -317,13 +317,135 @@ static void decide_by_shape(struct tide_judging *j)
         say_jump_beside(j);
 }
 
+/*
+ * A drop: memory that is freed at once and stays free, such as a model that is no longer needed or a cache
+ * that is dropped. What was before it says nothing about what follows.
+ */
+struct drop {
+    size_t top, bottom; /* points: the last before it, the first after it */
+    size_t before;      /* the first point after the drop before it; 0: this is the first */
+    bool is_low;        /* to where the floor hardly was before */
+};
+
+/* True if the floor falls to where it hardly was before. A sawtooth falls back to where it often was. A
+ * program is small as it starts, so the floor may have been that low for a part of the time. */
+static bool leaves_all_before(const struct tide_judging *j, const struct drop *fall)
+{
+    double top = j->y[fall->top], bottom = j->y[fall->bottom], low = 0;
+    for (size_t i = 0; i < fall->top; i++)
+        if (j->y[i] < bottom + TIDE_DROP_BELOW * (top - bottom))
+            low += j->x[i + 1] - j->x[i];
+    return low <= TIDE_DROP_UNUSUAL * (j->x[fall->top] - j->x[0]);
+}
+
+/* Returns the least fall from a point that is a drop. */
+static double least_drop(const struct tide_judging *j, double from_bytes)
+{
+    return fmax(fmax(TIDE_CHANGE_NOISES * j->floor.noise, TIDE_CHANGE_LEAST), TIDE_DROP_SHARE * from_bytes);
+}
+
+/* Finds the last drop of the floor to where it hardly was before; if there is none, the only large one. */
+static bool find_drop(const struct tide_judging *j, struct drop *ret_drop)
+{
+    struct drop low = {0}, high = {0};
+    double largest = 0, second = 0, rest = TIDE_DROP_REST * least_drop(j, j->level);
+    for (size_t i = 0, next; i + 1 < j->n; i = next) {
+        struct drop fall = {i, i, low.bottom, false};
+        while (fall.bottom + 1 < j->n && fall.bottom < i + TIDE_DROP_RUN &&
+               j->y[fall.bottom] - j->y[fall.bottom + 1] > rest)
+            fall.bottom++;
+        next = fall.bottom > i ? fall.bottom : i + 1;
+        double bytes = j->y[fall.top] - j->y[fall.bottom];
+        fall.is_low = bytes >= least_drop(j, j->y[fall.top]) && leaves_all_before(j, &fall);
+        if (fall.is_low) {
+            low = fall;
+            continue;
+        }
+        high = bytes > largest ? fall : high;
+        second = fmax(second, fmin(bytes, largest));
+        largest = fmax(largest, bytes);
+    }
+    *ret_drop = low.is_low ? low : high;
+    double fall = j->y[ret_drop->top] - j->y[ret_drop->bottom], other = low.is_low ? largest : second;
+    return fall >= fmax(least_drop(j, j->y[ret_drop->top]), TIDE_DROP_ALONE * other) &&
+           ret_drop->bottom > j->start;
+}
+
+/* True if the floor rises after the drop by what matters, and not at once: such a floor is not level. One
+ * that dropped to where it began is a sawtooth's. */
+static bool rises_since(const struct tide_judging *j, const struct drop *drop)
+{
+    double bottom = j->y[drop->bottom], fall = j->y[drop->top] - bottom, rise = j->y[j->n - 1] - bottom;
+    double steepest = 0, lowest = INFINITY;
+    for (size_t i = 0; i <= drop->top; i++)
+        lowest = fmin(lowest, j->y[i]);
+    for (size_t i = drop->bottom + 1; i < j->n; i++)
+        steepest = fmax(steepest, j->y[i] - j->y[i - 1]);
+    bool sawtooth = fabs(lowest - bottom) < TIDE_DROP_REST * fall;
+    bool dip = steepest > rise / 2 && rise > fall / 2;
+    return tide_judging_matters(j, rise) && !sawtooth && !dip;
+}
+
+/* Returns the index of the first moment after the drop. */
+static size_t moment_of(const struct tide_judging *j, const struct drop *drop)
+{
+    double half = (j->y[drop->top] + j->y[drop->bottom]) / 2;
+    size_t i = 0;
+    while (j->moments.x[i] <= j->x[drop->top] ||
+           (j->moments.x[i] < j->x[drop->bottom] && j->moments.low[i] >= half))
+        i++;
+    return i;
+}
+
+/* Fills drop_x, the first moment after the drop, and drop_bytes. The end of a ramp is left out of the floor,
+ * but not of what was freed. */
+static void say_drop(struct tide_judging *j, const struct drop *drop)
+{
+    size_t first = moment_of(j, drop);
+    double before = INFINITY;
+    for (size_t i = first, n = 0; i-- > 0 && n < TIDE_DROP_MOMENTS; n++)
+        before = fmin(before, j->moments.low[i]);
+    j->v->drop_x = j->moments.x[first];
+    j->v->drop_bytes = fmax(before, j->y[drop->top]) - j->y[drop->bottom];
+}
+
+/* Returns at which rate the floor usually rises between two points, over a quarter of the way: what it jumps
+ * by in between does not count. */
+static double usual_rate(const struct tide_judging *j, size_t first, size_t last)
+{
+    size_t apart = (last - first) / 4 > 1 ? (last - first) / 4 : 1, n = 0;
+    double *rates = tide_arena_take(j->scratch, last - first + 1, sizeof *rates);
+    for (size_t i = first; rates && i + apart <= last; i++)
+        rates[n++] = (j->y[i + apart] - j->y[i]) / (j->x[i + apart] - j->x[i]);
+    return n ? tide_median(rates, n) : INFINITY;
+}
+
+/* Once the drop is said: true if what rises after it may be the second ramp of a sawtooth: the floor rose
+ * like that before it, and has not risen far past it. */
+static bool may_drop_again(const struct tide_judging *j, const struct drop *drop)
+{
+    size_t first = tide_judging_behind_warmup(j), last = j->n - 1;
+    first = first > drop->before ? first : drop->before;
+    if (first + TIDE_DROP_WINDOWS > drop->top)
+        first = drop->top > TIDE_DROP_WINDOWS ? drop->top - TIDE_DROP_WINDOWS : 0;
+    double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]);
+    bool level = drop->top >= TIDE_DROP_WINDOWS && usual_rate(j, first, drop->top) <= TIDE_DROP_LEVEL * rate;
+    bool few = j->n - drop->bottom < 2 * TIDE_FEWEST_WINDOWS;
+    size_t from = 0;
+    while (j->moments.x[from] < j->x[drop->bottom])
+        from++;
+    bool falls =
+        tide_judging_retreat(j->moments.low + from, j->moments.count - from) > TIDE_LEAK_RETREAT * rise;
+    return few || falls || (!level && rise <= TIDE_DROP_PAST * j->v->drop_bytes);
+}
+
 /* Judges what follows a drop: memory that was freed at once, such as a model that is no longer needed, says
  * nothing about it. False, and nothing is changed, if that comes up again at once: then it was a dip. */
-static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *drop)
+static bool decide_after_drop(struct tide_judging *j, const struct drop *drop)
 {
     struct tide_verdict before = *j->v;
     size_t start = j->start;
-    tide_judging_say_drop(j, drop);
+    say_drop(j, drop);
     tide_judging_fit_from(j, drop->bottom);
     decide_by_shape(j);
     if (j->v->kind == TIDE_JUMP || j->v->kind == TIDE_PLATEAU) {
@@ -331,7 +453,7 @@ static bool decide_after_drop(struct tide_judging *j, const struct tide_drop *dr
         tide_judging_fit_from(j, start);
         return false;
     }
-    if (j->v->kind == TIDE_LEAK && tide_judging_may_drop_again(j, drop)) {
+    if (j->v->kind == TIDE_LEAK && may_drop_again(j, drop)) {
         tide_judging_fit_from(j, drop->bottom);
         tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
         say_jump_beside(j);
@@ -358,13 +480,13 @@ static void decide(struct tide_judging *j)
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (jumps_out_of_warmup(j))
         tide_judging_fit_from(j, 0);
-    struct tide_drop drop;
-    bool fell = tide_judging_find_drop(j, &drop),
+    struct drop drop;
+    bool fell = find_drop(j, &drop),
          enough = fell && drop.is_low && j->n - drop.bottom >= TIDE_FEWEST_WINDOWS;
     if (enough && decide_after_drop(j, &drop))
         return;
     decide_by_shape(j);
-    if (j->v->kind == TIDE_FLAT && fell && !enough && tide_judging_rises_since(j, &drop))
+    if (j->v->kind == TIDE_FLAT && fell && !enough && rises_since(j, &drop))
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);

@@ -53,24 +53,6 @@ double tide_judging_sure_tail(const struct tide_fit *fit);
 double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS]);
 double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] */
 
-/* ---- drops */
-
-struct tide_drop {
-    size_t top, bottom; /* points: the last before it, the first after it */
-    size_t before;      /* the first point after the drop before it; 0: this is the first */
-    bool is_low;        /* to where the floor hardly was before */
-};
-/* Finds the last drop of the floor to where it hardly was before; if there is none, the only large one. */
-bool tide_judging_find_drop(const struct tide_judging *j, struct tide_drop *ret_drop);
-/* Fills drop_x, the first moment after the drop, and drop_bytes. */
-void tide_judging_say_drop(struct tide_judging *j, const struct tide_drop *drop);
-/* True if the floor rises after the drop by what matters, and not at once: such a floor is not level. One
- * that dropped to where it began is a sawtooth's. */
-bool tide_judging_rises_since(const struct tide_judging *j, const struct tide_drop *drop);
-/* Once the drop is said: true if what rises after it may be the second ramp of a sawtooth: the floor rose
- * like that before it, and has not risen far past it. */
-bool tide_judging_may_drop_again(const struct tide_judging *j, const struct tide_drop *drop);
-
 /* ---- tests */
 
 /* Returns floor point i, counted from start. Where the best shape is a line with a jump, without the jump. */
