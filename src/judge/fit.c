@@ -47,7 +47,8 @@ FOR_EACH_SHAPE int columns_of(enum tide_model model, double k, double x, double 
     }
 }
 
-int tide_fit_parameters(enum tide_model model)
+/* Returns how many numbers are fitted. */
+static int parameters_of(enum tide_model model)
 {
     double column[3];
     bool has_k = model != TIDE_MODEL_FLAT && model != TIDE_MODEL_LINE;
@@ -195,13 +196,19 @@ static int solve(const struct tide_points *points, double most_rss, struct tide_
 }
 
 /* As tide_fit_model_at(), but gives up a fit whose residual sum of squares exceeds most_rss. */
+/* Returns by what a correlation widens a variance, and divides the number of independent points. */
+static double widening(double correlation)
+{
+    return (1 + correlation) / (1 - correlation);
+}
+
 /* Returns the fit of a shape that cannot be fitted. */
 static struct tide_fit no_fit(enum tide_model model, double k, const struct tide_points *points)
 {
-    double independent = (double)points->n / tide_fit_widening(points->correlation);
+    double independent = (double)points->n / widening(points->correlation);
     return (struct tide_fit){.model = model,
                              .k = k,
-                             .freedom = fmax(independent - tide_fit_parameters(model), TIDE_FREEDOM_LEAST),
+                             .freedom = fmax(independent - parameters_of(model), TIDE_FREEDOM_LEAST),
                              .rss = INFINITY,
                              .bic = INFINITY};
 }
@@ -214,10 +221,10 @@ static struct tide_fit fit_within(enum tide_model model, double k, const struct 
     int p = solve(points, most_rss, &fit, gram);
     if (!p)
         return no_fit(model, k, points);
-    int parameters = tide_fit_parameters(model);
+    int parameters = parameters_of(model);
     double freedom = n - parameters;
     double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
-    double widen = tide_fit_widening(points->correlation), effective = fmax(n / widen, 3);
+    double widen = widening(points->correlation), effective = fmax(n / widen, 3);
     fit.noise = sqrt(variance);
     for (int a = 0; a < p; a++)
         fit.error[a] = sqrt(variance * widen * gram[a][a]);
@@ -286,7 +293,7 @@ double tide_fit_correlation(const struct tide_fit *fit, const struct tide_points
     }
     if (!(square > 0) || n < 4)
         return 0;
-    double bias = (double)tide_fit_parameters(fit->model) / (double)n;
+    double bias = (double)parameters_of(fit->model) / (double)n;
     double r1 = one / square, r2 = two / square;
     r1 += (1 + 3 * r1) / (double)n + bias;
     r2 += (1 + 3 * r2) / (double)n + bias;

@@ -58,16 +58,7 @@ struct tide_fit tide_fit_model_at(enum tide_model model, double k, const struct 
  */
 double tide_fit_correlation(const struct tide_fit *fit, const struct tide_points *points);
 
-/* By what such a correlation widens a variance, and divides the number of independent points. */
-static inline double tide_fit_widening(double correlation)
-{
-    return (1 + correlation) / (1 - correlation);
-}
-
 double tide_fit_value(const struct tide_fit *fit, double x);
-
-/* How many numbers were fitted. */
-int tide_fit_parameters(enum tide_model model);
 
 /* A straight line by least squares. error: standard error of the slope; rss: residual sum of squares. */
 struct tide_line {
