@@ -475,7 +475,6 @@ static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
     tide_arena_init(&private->arena, ARENA_MOST);
     tide_arena_init(&private->scratch, ARENA_MOST);
     a->private = private;
-    a->steps_told = TIDE_UNKNOWN;
     a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = a->broke_off = NAN;
     a->judged = tide_arena_take(&private->arena, most, sizeof *a->judged);
     if (!a->judged) {
@@ -589,10 +588,6 @@ static int assess(struct tide_assessing *s)
         a->broke_off = (double)last->t_ns / 1e9;
     tide_death_find(s->h, &s->axis, &a->phases, &a->death);
     a->gap_seconds = find_gap(s->h, &a->gap_from);
-    a->steps_told = (int64_t)s->axis.told;
-    a->steps_in_bursts = s->axis.bursts;
-    a->steps_outgrown = s->axis.outgrown;
-    a->steps_rest_s = s->axis.rest_s;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);
@@ -625,6 +620,7 @@ int tide_assess_history(const struct tide_history *history, const struct tide_as
         return -1;
     }
     a->private->frame = s;
+    a->axis = &a->private->frame.axis;
     *ret_assessment = a;
     return 0;
 }

@@ -13,6 +13,7 @@
 #ifndef TIDE_ASSESSMENT_H
 #define TIDE_ASSESSMENT_H
 
+#include "assess/axis.h"
 #include "assess/death.h"
 #include "assess/history.h"
 #include "assess/phases.h"
@@ -104,12 +105,9 @@ struct tide_assessment {
     struct tide_death death;
     struct tide_phases phases;    /* of the history; none for plain series */
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
-    int64_t steps_told;   /* named by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
-    bool steps_in_bursts; /* steps were named, but in bursts: time is the axis */
-    bool steps_outgrown;  /* memory rose mostly after the last step: time is the axis */
-    double steps_rest_s;  /* seconds that the run went on after its last step; 0: not for long */
-    char others[256];     /* one line about the processes that are not the worst; "" when there are none */
-    char evidence[256];   /* one line about the worst from the program's own gauges; "" if they say nothing */
+    const struct tide_axis *axis; /* lives in the assessment; NULL for plain series */
+    char others[256];   /* one line about the processes that are not the worst; "" when there are none */
+    char evidence[256]; /* one line about the worst from the program's own gauges; "" if they say nothing */
     struct tide_assessment_private *private;
 };
 

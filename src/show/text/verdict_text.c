@@ -490,18 +490,21 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
 /* Says why the axis is time, and how to provide steps. */
 static void put_steps(struct tide_buf *b, const struct tide_assessment *a)
 {
-    if (a->steps_in_bursts)
+    const struct tide_axis *axis = a->axis;
+    if (!axis)
+        return;
+    if (axis->bursts)
         tide_buf_text(b, "came in bursts, as from buffered output, so the axis is time: flush it "
                          "(PYTHONUNBUFFERED=1)");
-    else if (a->steps_told == 0)
+    else if (axis->told == 0)
         tide_buf_text(b, "none were found, so the axis is time: print 'step 12', or '12/100 loss 0.3'; or "
                          "tidemark.step(12) in Python, tide_step(12) in C; or --step-regex");
-    else if (a->steps_rest_s > 0)
-        tide_buf_format(b, "the last one came %s before the end%s", TIDE_DURATION(a->steps_rest_s),
-                        a->steps_outgrown ? ", and memory rose after it, so the axis is time"
-                                          : "; what followed is not judged, and did not rise");
-    else if (a->steps_told > 0 && isnan(a->steps))
-        tide_buf_format(b, "too few were seen (%lld), so the axis is time", (long long)a->steps_told);
+    else if (axis->rest_s > 0)
+        tide_buf_format(b, "the last one came %s before the end%s", TIDE_DURATION(axis->rest_s),
+                        axis->outgrown ? ", and memory rose after it, so the axis is time"
+                                       : "; what followed is not judged, and did not rise");
+    else if (isnan(a->steps))
+        tide_buf_format(b, "too few were seen (%zu), so the axis is time", axis->told);
 }
 
 /* ---- who was killed */
