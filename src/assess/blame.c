@@ -12,7 +12,6 @@
 enum {
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
-    HEALTHY_MOST = 3,   /* of each kind */
     SAMPLES_LEAST = 64, /* with fewer, a site's shape is not believed: sqrt(64) is 12 % of noise */
 };
 
@@ -344,35 +343,6 @@ static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *
     return kept;
 }
 
-/* True if a runtime mapped the site's memory for its own heap: no cache, whatever it did so far. */
-static bool is_managed(const struct tide_history *h, const struct tide_history_site *site)
-{
-    return site->kind == TIDE_SITE_MMAP && !tide_stack_is_asked_for(h, site->stack);
-}
-
-/* Lists phases that free everything, and the largest of the sites that rose and stopped. */
-static int take_healthy(struct tide_blaming *g)
-{
-    struct tide_blame *b = g->b;
-    b->healthy = tide_arena_take(&b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
-    if (!b->healthy)
-        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
-    int phases = tide_blaming_healthy_phases(g, b->healthy, HEALTHY_MOST);
-    if (phases < 0)
-        return -1;
-    b->healthy_count = (size_t)phases;
-    for (size_t i = 0; i < b->count && b->healthy_count < (size_t)phases + HEALTHY_MOST; i++)
-        if (b->culprits[i].bounded && !is_managed(g->h, b->culprits[i].site))
-            b->healthy[b->healthy_count++] =
-                (struct tide_healthy){.kind = TIDE_HEALTHY_CACHE,
-                                      .site = b->culprits[i].site,
-                                      .bytes = b->culprits[i].on.verdict.ceiling_bytes,
-                                      .part = NAN,
-                                      .knee_x = b->culprits[i].on.verdict.knee_x,
-                                      .x_is_steps = b->x_is_steps};
-    return 0;
-}
-
 /* Leaves out sites that explain next to nothing of a rise. */
 static void keep_rising(struct tide_blame *b)
 {
@@ -414,7 +384,7 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
     if (growth) {
         b->count = keep_growing(b->culprits, b->count, &b->unjudged);
         tide_blaming_accuse(g);
-        if (take_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
+        if (tide_blaming_find_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
             return -1;
         tide_blaming_hold(g);
     }

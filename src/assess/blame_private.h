@@ -30,9 +30,9 @@ void tide_blaming_accuse(struct tide_blaming *blaming);
 /* Joins culprits that meet in one line, the others becoming callers, or that look the same. -1: no memory. */
 int tide_blaming_join(struct tide_blaming *blaming);
 
-/* Finds phases whose memory is freed, largest first, at most `most` of them. Returns how many; -1: no memory.
+/* Lists phases whose memory is freed, and the largest of the sites that rose and stopped. -1: no memory.
  * (healthy.c) */
-int tide_blaming_healthy_phases(struct tide_blaming *blaming, struct tide_healthy *out, size_t most);
+int tide_blaming_find_healthy(struct tide_blaming *blaming);
 
 /* Finds out who holds what the culprits allocate. */
 void tide_blaming_hold(struct tide_blaming *blaming);

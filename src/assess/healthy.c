@@ -1,5 +1,5 @@
 /*
- * healthy.c - phases whose memory is freed each time.
+ * healthy.c - what looks like a leak but is not: phases whose memory is freed each time, and caches.
  */
 #include "assess/blame_private.h"
 #include "assess/moment.h"
@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
-    NAMES_MOST = 16, /* phases that are looked at */
-    TIMES_MOST = 64, /* and how often each */
+    HEALTHY_MOST = 3, /* of each kind */
+    NAMES_MOST = 16,  /* phases that are looked at */
+    TIMES_MOST = 64,  /* and how often each */
 };
 static const double LEAST_BYTES = 1 << 20; /* less is not worth a line, */
 static const double LEAST_SHARE = 0.02;    /* nor is less than this share of the largest process */
@@ -191,7 +192,8 @@ static double largest_peak(const struct tide_assessment *a)
     return peak;
 }
 
-int tide_blaming_healthy_phases(struct tide_blaming *g, struct tide_healthy *out, size_t most)
+/* Adds phases, largest first. -1: no memory. */
+static int add_phases(struct tide_blaming *g)
 {
     const struct tide_history *h = g->h;
     const struct tide_assessment *a = g->a;
@@ -216,7 +218,34 @@ int tide_blaming_healthy_phases(struct tide_blaming *g, struct tide_healthy *out
     tide_arena_rewind(arena, mark);
     /* cppcheck-suppress uninitvar ; as many are set as are read */
     qsort(found, count, sizeof *found, larger_first);
-    count = count < most ? count : most;
-    memcpy(out, found, count * sizeof *found);
-    return (int)count;
+    for (size_t i = 0; i < count && i < HEALTHY_MOST; i++)
+        g->b->healthy[g->b->healthy_count++] = found[i];
+    return 0;
+}
+
+/* True if a runtime mapped the site's memory for its own heap: no cache, whatever it did so far. */
+static bool is_managed(const struct tide_history *h, const struct tide_history_site *site)
+{
+    return site->kind == TIDE_SITE_MMAP && !tide_stack_is_asked_for(h, site->stack);
+}
+
+int tide_blaming_find_healthy(struct tide_blaming *g)
+{
+    struct tide_blame *b = g->b;
+    b->healthy = tide_arena_take(&b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
+    if (!b->healthy)
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
+    if (add_phases(g))
+        return -1;
+    size_t most = b->healthy_count + HEALTHY_MOST;
+    for (size_t i = 0; i < b->count && b->healthy_count < most; i++)
+        if (b->culprits[i].bounded && !is_managed(g->h, b->culprits[i].site))
+            b->healthy[b->healthy_count++] =
+                (struct tide_healthy){.kind = TIDE_HEALTHY_CACHE,
+                                      .site = b->culprits[i].site,
+                                      .bytes = b->culprits[i].on.verdict.ceiling_bytes,
+                                      .part = NAN,
+                                      .knee_x = b->culprits[i].on.verdict.knee_x,
+                                      .x_is_steps = b->x_is_steps};
+    return 0;
 }
