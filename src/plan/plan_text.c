@@ -47,14 +47,6 @@ static bool is_activation(enum tide_part part)
     return part >= TIDE_PART_RESIDUAL && part <= TIDE_PART_CONVOLUTION;
 }
 
-static void print_columns(const struct tide_forecast *f, const int *columns, int count, FILE *out)
-{
-    fprintf(out, "  %-16s %12s", "", "at the peak");
-    for (int i = 0; i < count; i++)
-        fprintf(out, "  %17s", f->phases[columns[i]].name);
-    fputc('\n', out);
-}
-
 static void print_row(const char *name, int64_t peak, const int64_t *cells, int count, FILE *out)
 {
     fprintf(out, "  %-16s %12s", name, peak ? TIDE_MEMORY(peak) : "-");
@@ -67,11 +59,14 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
 {
     int columns[TIDE_PHASES_MOST], count = 0;
     int64_t cells[TIDE_PHASES_MOST];
-    for (int i = 0; i < f->phase_count; i++)
-        if (f->phases[i].peak && strcmp(f->phases[i].name, "start") != 0 && tide_phase_counts(&f->phases[i]))
-            columns[count++] = i;
-    /* cppcheck-suppress uninitvar ; as many are set as are read */
-    print_columns(f, columns, count, out);
+    fprintf(out, "  %-16s %12s", "", "at the peak");
+    for (int i = 0; i < f->phase_count; i++) {
+        if (!f->phases[i].peak || !strcmp(f->phases[i].name, "start") || !tide_phase_counts(&f->phases[i]))
+            continue;
+        fprintf(out, "  %17s", f->phases[i].name);
+        columns[count++] = i;
+    }
+    fputc('\n', out);
     for (int part = 0; part < TIDE_PARTS; part++) {
         bool any = f->owned[part] > 0;
         for (int i = 0; i < count; i++) {
