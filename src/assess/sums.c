@@ -16,14 +16,13 @@
 #include <math.h>
 #include <string.h>
 
-/* The processes of a sum, and what they hold at each look. */
+/* The processes of a sum. */
 struct sum {
     const size_t *members; /* indices */
     size_t count;
     size_t from, looks; /* from the first look at one of them to the end of the last */
-    double *bytes;      /* per look of these, and one more */
-    double *alive;
-    size_t at_once; /* most that lived at the same time */
+    double *alive;      /* per look of these, and one more: how many lived */
+    size_t at_once;     /* most that lived at the same time */
 };
 
 /* ---- what a process has of its own */
@@ -163,37 +162,33 @@ static int count_members(struct tide_assessing *s, struct sum *sum)
     return 0;
 }
 
-static int count_bytes(struct tide_assessing *s, struct sum *sum)
-{
-    sum->bytes = add_up(s, sum, true);
-    return sum->bytes ? 0 : tide_assessing_no_memory(s->err);
-}
-
 static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
 {
     size_t count = 0;
+    bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
+    double *bytes = add_up(s, sum, true);
     struct tide_level *levels = tide_arena_take(s->scratch, sum->looks + 1, sizeof *levels);
-    if (!levels)
+    if (!levels || !bytes)
         return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < sum->looks; i++)
         if (sum->alive[i] >= 1)
-            levels[count++] = (struct tide_level){s->h->ticks[sum->from + i].t_ns, sum->bytes[i]};
+            levels[count++] = (struct tide_level){s->h->ticks[sum->from + i].t_ns, bytes[i]};
+    if (j.subject == TIDE_SUBJECT_ROLE)
+        j.limit_bytes = tide_assessing_limit(s, lasts ? bytes[sum->looks - 1] : 0);
     return tide_assessing_levels(s, levels, count, 0, 0, true, j);
 }
 
 /* ---- the sums there are */
 
-static int judge_role(struct tide_assessing *s, struct sum *sum)
+static int judge_role(struct tide_assessing *s, const struct sum *sum)
 {
     const struct tide_history_process *first = &s->h->processes[sum->members[0]];
     const char *role = TIDE_SHOWN(first->row.role, 64);
-    bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,
                             .member = first->row.id,
                             .role = tide_assessing_role(s, first),
-                            .members = sum->at_once,
-                            .limit_bytes = tide_assessing_limit(s, lasts ? sum->bytes[sum->looks - 1] : 0)};
+                            .members = sum->at_once};
     snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
     if (j.members < sum->count)
         snprintf(j.name, sizeof j.name, "%zu x %s (%zu in all)", j.members, role, sum->count);
@@ -213,7 +208,7 @@ static int judge_roles(struct tide_assessing *s)
         if (sum.count > 1 && count_members(s, &sum))
             return -1;
         find_rests(s, &sum);
-        if (sum.count > 1 && (count_bytes(s, &sum) || judge_role(s, &sum)))
+        if (sum.count > 1 && judge_role(s, &sum))
             return -1;
         tide_arena_rewind(s->scratch, mark);
     }
@@ -230,7 +225,7 @@ int tide_assessing_sums(struct tide_assessing *s)
         return -1;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     struct sum tree = {.members = s->by_role, .count = count};
-    if (count_members(s, &tree) || count_bytes(s, &tree))
+    if (count_members(s, &tree))
         return -1;
     struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
                             .device = TIDE_UNKNOWN,
