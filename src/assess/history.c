@@ -22,7 +22,6 @@
 #include <string.h>
 
 enum {
-    WINDOW = 1 << 12,     /* ticks */
     MARK_BATCH = 1 << 18, /* marks read before they are sorted in */
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
     MAX_TEXTS = 1 << 20,  /* distinct texts; further ones are stored each time */
@@ -185,18 +184,12 @@ int tide_history_grow(struct tide_history *history, void *array, size_t *count, 
 
 int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct tide_err *err)
 {
-    struct tide_history *history = calloc(1, sizeof *history);
     struct tide_history_private *p = calloc(1, sizeof *p);
-    struct tide_history_window_tick *window = malloc(WINDOW * sizeof *window);
 
-    if (!history || !p || !window) {
-        free(history);
-        free(p);
-        free(window);
+    if (!p)
         return tide_history_no_memory(err);
-    }
+    struct tide_history *history = &p->public;
     p->max_bytes = max_bytes ? max_bytes : (size_t)1 << 30;
-    p->window = window;
     tide_map_init(&p->names, MAX_NAMES);
     tide_arena_init(&p->lists, p->max_bytes / 8);
     history->private = p;
@@ -241,9 +234,7 @@ void tide_history_free(struct tide_history *history)
     tide_map_release(&p->heap.text_by_key);
     tide_map_release(&p->names);
     tide_arena_release(&p->lists);
-    free(p->window);
-    free(p);
-    free(history);
+    free(p); /* `history` is part of it */
 }
 
 /* --- processes ----------------------------------------------------------------------------------------- */
@@ -346,7 +337,7 @@ static int on_tick(void *context, const void *given)
     struct tide_history_private *p = history->private;
     bool known = row->id <= p->tick_read;
 
-    if (p->window_count == WINDOW)
+    if (p->window_count == TIDE_HISTORY_WINDOW)
         return 1;
     if (!known && history->tick_count > 0 && row->t_ns < history->ticks[history->tick_count - 1].t_ns) {
         p->skipped++; /* time goes forward only */
@@ -480,7 +471,7 @@ static int load_window(struct tide_history_load *load, struct tide_reader *reade
         }
     }
     p->window_read = load->last;
-    return p->window_count == WINDOW;
+    return p->window_count == TIDE_HISTORY_WINDOW;
 }
 
 /* --- marks --------------------------------------------------------------------------------------------- */

@@ -28,7 +28,10 @@ struct tide_history_window_tick {
     int64_t id, t_ns;
 };
 
+enum { TIDE_HISTORY_WINDOW = 1 << 12 }; /* ticks */
+
 struct tide_history_private {
+    struct tide_history public;
     size_t max_bytes, bytes;
     size_t process_capacity, tick_capacity, mark_capacity, name_capacity, gpu_capacity, device_capacity,
         limit_capacity, note_capacity, status_capacity;
@@ -39,9 +42,9 @@ struct tide_history_private {
     int64_t skipped;      /* rows that refer to nothing, or that come out of order */
     size_t sorted_marks;
     uint32_t marks_seen;
-    struct tide_map names;                   /* hash of the text -> index */
-    struct tide_arena lists;                 /* strings of devices, limits, notes; filled anew by each load */
-    struct tide_history_window_tick *window; /* WINDOW of them */
+    struct tide_map names;   /* hash of the text -> index */
+    struct tide_arena lists; /* strings of devices, limits, notes; filled anew by each load */
+    struct tide_history_window_tick window[TIDE_HISTORY_WINDOW];
     size_t window_count, window_at;
     struct tide_history_heap heap;
 };

@@ -6,7 +6,6 @@
  */
 #include "assess/history_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
