@@ -1,17 +1,11 @@
 #include "plan/job.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void tide_job_init(struct tide_job *job)
 {
-    *job = (struct tide_job){.batch = 8,
-                             .sequence = 0,
-                             .accumulation = 1,
-                             .rank = 16,
-                             .degree = 1,
-                             .optimizer = TIDE_ADAMW,
-                             .reference = true};
+    *job = (struct tide_job){
+        .batch = 8, .accumulation = 1, .rank = 16, .degree = 1, .optimizer = TIDE_ADAMW, .reference = true};
 }
 
 static int bounded(const char *name, int64_t value, int64_t least, int64_t most, struct tide_err *err)

@@ -361,26 +361,25 @@ static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
  * that multiplies. cuBLASLt, which adds biases, gets 1 MiB (CUBLASLT_WORKSPACE_SIZE). */
 enum { WORKSPACE = 32 << 20, BIAS_WORKSPACE = 1 << 20 };
 
-static void workspace(struct tide_tape *tape, int64_t bytes)
+/* Takes a workspace when the first of its kind of product runs. */
+static void workspace(struct tide_tape *tape, bool *ran, int64_t bytes)
 {
     int layer = tape->layer;
     tape->layer = 0;
-    tide_tape_take(tape, bytes, 1, TIDE_PART_WORKSPACE);
+    if (!*ran)
+        tide_tape_take(tape, bytes, 1, TIDE_PART_WORKSPACE);
+    *ran = true;
     tape->layer = layer;
 }
 
 void tide_tape_bias(struct tide_tape *tape)
 {
-    if (!tape->bias_ran)
-        workspace(tape, BIAS_WORKSPACE);
-    tape->bias_ran = true;
+    workspace(tape, &tape->bias_ran, BIAS_WORKSPACE);
 }
 
 void tide_tape_product(struct tide_tape *tape, int node)
 {
-    if (!tape->product_ran)
-        workspace(tape, WORKSPACE);
-    tape->product_ran = true;
+    workspace(tape, &tape->product_ran, WORKSPACE);
     if (node >= 0)
         tape->nodes[node].multiplies = true;
 }
@@ -405,10 +404,8 @@ static void step_back(struct tide_tape *tape, int at)
                                                   : new_storage(tape, edge->bytes, TIDE_PART_BACKWARD);
         if (edge->kind == TIDE_EDGE_SAME)
             hold(tape, results[i]);
-        else if (node->multiplies && !tape->product_ran_back) {
-            tape->product_ran_back = true;
-            workspace(tape, WORKSPACE);
-        }
+        else if (node->multiplies)
+            workspace(tape, &tape->product_ran_back, WORKSPACE);
         if (node->again < 0)
             let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
     }
