@@ -201,13 +201,6 @@ static bool same_shift(const struct matching *m, struct tide_match_group *const 
     }
 }
 
-/* Finds a group by `exact`. Groups are sorted by it, and it is unique. */
-static struct tide_match_group *find_exact(const struct side *side, uint64_t exact)
-{
-    const struct tide_match_group key = {.exact = exact};
-    return bsearch(&key, side->groups, side->count, sizeof key, compare_exact);
-}
-
 /* Matches groups with the same names: a_count of A and b_count of B, each in order of place. */
 static void match_alike(struct matching *m, struct tide_match_group **a, size_t a_count,
                         struct tide_match_group **b, size_t b_count)
@@ -217,7 +210,9 @@ static void match_alike(struct matching *m, struct tide_match_group **a, size_t 
         moved_together = same_shift(m, (struct tide_match_group *[2]){a[0], b[0]},
                                     (struct tide_match_group *[2]){a[i], b[i]});
     for (size_t i = 0; i < a_count && !moved_together; i++) {
-        struct tide_match_group *same = find_exact(&m->sides[1], a[i]->exact);
+        /* Groups are sorted by `exact`, which is unique. */
+        struct tide_match_group *same =
+            bsearch(a[i], m->sides[1].groups, m->sides[1].count, sizeof *same, compare_exact);
         if (same && !same->taken)
             take(m, a[i], same);
     }

@@ -49,13 +49,10 @@ char *tide_process_name(const struct tide_history *h, const struct tide_history_
 {
     char own[TITLE], parent_own[TITLE];
     const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
-    tide_process_short(p, own, sizeof own);
-    if (!parent) {
-        snprintf(out, size, "%s", own);
-        return out;
-    }
-    tide_process_short(parent, parent_own, sizeof parent_own);
-    snprintf(out, size, "%s (child of %s)", own, parent_own);
+    snprintf(out, size, "%s", tide_process_short(p, own, sizeof own));
+    if (parent)
+        snprintf(out, size, "%s (child of %s)", own,
+                 tide_process_short(parent, parent_own, sizeof parent_own));
     return out;
 }
 
