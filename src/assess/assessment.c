@@ -664,11 +664,6 @@ int64_t tide_assess_time_of(const struct tide_assessment *a, double x)
     return TIDE_UNKNOWN;
 }
 
-double tide_assess_x_of(const struct tide_assessment *a, int64_t t_ns)
-{
-    return tide_axis_at(&a->private->frame.axis, t_ns);
-}
-
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
                        struct tide_assessment **ret_assessment, struct tide_err *err)
 {

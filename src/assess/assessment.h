@@ -161,9 +161,6 @@ int tide_assess_levels(struct tide_assessment *assessment, const struct tide_lev
 /* Returns the time at which a step (or second) began; TIDE_UNKNOWN if it is outside the recording. */
 int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
 
-/* Returns where on the axis a time is; NAN outside. */
-double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
-
 /* True if a series is only evidence and never the answer: gauges of the program, and what a GPU has in use
  * for everyone, which may be other people's. */
 bool tide_judged_is_evidence(const struct tide_judged *judged);

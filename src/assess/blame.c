@@ -120,7 +120,7 @@ static int64_t begin_of_rise(const struct tide_blaming *g)
         if (g->h->marks[i].kind == TIDE_MARK_EPOCH)
             return g->h->marks[i].t_ns;
     for (size_t i = 1; worst->crest.epochs == 0 && i < g->h->tick_count; i++)
-        if (tide_assess_x_of(g->a, g->h->ticks[i].t_ns) <= worst->retention.before_x)
+        if (tide_axis_at(g->a->axis, g->h->ticks[i].t_ns) <= worst->retention.before_x)
             t_ns = g->h->ticks[i - 1].t_ns;
     return t_ns > g->from_ns ? t_ns : g->from_ns;
 }

@@ -19,7 +19,7 @@ static const double FASTER = 1.1;  /* two runs of one program leak at rates that
 static const double SURE = 1.5;    /* times what a run would have shown: a leak above that would show */
 static const double AS_LONG = 0.9; /* runs count as equally long if one has this share of the other's steps */
 
-static const struct tide_diff_rate unknown_rate = {NAN, NAN, NAN}, no_growth = {0, 0, 0};
+static const struct tide_diff_rate no_growth = {0, 0, 0};
 
 /* --- rates --------------------------------------------------------------------------------------------- */
 
@@ -72,11 +72,6 @@ static enum tide_diff_result compare_rates(const struct tide_diff *d, const stru
 
 /* --- moments ------------------------------------------------------------------------------------------- */
 
-static int wrap_source(const struct tide_diff_side *s, struct tide_err *err)
-{
-    return tide_err_wrap(err, "%s", TIDE_SHOWN(s->source, 256));
-}
-
 static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, struct tide_err *err)
 {
     struct tide_diff_side *a = &d->sides[0], *b = &d->sides[1];
@@ -84,14 +79,16 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
         struct tide_diff_side *s = &d->sides[i];
         static const struct tide_moment end = {TIDE_MOMENT_END, NAN};
         tide_moment_training(s->history, s->assessment, &s->from_ns, &s->to_ns);
-        if (tide_moment_find(o->usual ? &end : &o->moments[i], s->history, s->assessment, &s->at_ns, err))
-            return wrap_source(s, err);
+        int bad =
+            tide_moment_find(o->usual ? &end : &o->moments[i], s->history, s->assessment, &s->at_ns, err);
         s->at_device_ns = s->at_ns;
-        if (!o->usual && o->moments[i].kind == TIDE_MOMENT_PEAK &&
-            tide_moment_peak(s->history, true, &s->at_device_ns, err))
-            return wrap_source(s, err);
-        s->at_x = tide_assess_x_of(s->assessment, s->at_ns);
-        double x = tide_assess_x_of(s->assessment, s->to_ns) - tide_assess_x_of(s->assessment, s->from_ns);
+        if (!bad && !o->usual && o->moments[i].kind == TIDE_MOMENT_PEAK)
+            bad = tide_moment_peak(s->history, true, &s->at_device_ns, err);
+        if (bad)
+            return tide_err_wrap(err, "%s", TIDE_SHOWN(s->source, 256));
+        s->at_x = tide_axis_at(s->assessment->axis, s->at_ns);
+        double x =
+            tide_axis_at(s->assessment->axis, s->to_ns) - tide_axis_at(s->assessment->axis, s->from_ns);
         d->stretch = fmin(i ? d->stretch : INFINITY, d->x_is_steps ? x : x * s->seconds_per_x);
     }
     if (!o->usual || !d->x_is_steps)
@@ -195,7 +192,6 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
             struct tide_diff_subject *s = find_subject(d, name, j->subject == TIDE_SUBJECT_GAUGE);
             if (!s) {
                 s = &d->subjects[d->subject_count++];
-                *s = (struct tide_diff_subject){.rate = {unknown_rate, unknown_rate}};
                 memcpy(s->name, name, sizeof name);
             }
             add_judged(s, side, j);
@@ -433,7 +429,7 @@ int tide_diff_new(const struct tide_answer *const answers[2], const char *const 
         d->sides[side] = (struct tide_diff_side){.history = answers[side]->history,
                                                  .assessment = answers[side]->assessment,
                                                  .source = sources[side],
-                                                 .rate = unknown_rate};
+                                                 .rate = {NAN, NAN, NAN}};
     if (compare(d, options, err)) {
         tide_diff_free(d);
         return -1;

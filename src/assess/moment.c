@@ -190,11 +190,12 @@ void tide_moment_training(const struct tide_history *h, const struct tide_assess
                           int64_t *ret_to_ns)
 {
     int64_t from = h->ticks[0].t_ns, to = h->ticks[h->tick_count - 1].t_ns;
-    for (size_t i = 0; i < h->tick_count && isnan(tide_assess_x_of(a, from)); i++)
+    for (size_t i = 0; i < h->tick_count && isnan(tide_axis_at(a->axis, from)); i++)
         from = h->ticks[i].t_ns;
-    for (size_t i = h->tick_count; i-- > 0 && (isnan(tide_assess_x_of(a, to)) || h->ticks[i].processes == 0);)
+    for (size_t i = h->tick_count;
+         i-- > 0 && (isnan(tide_axis_at(a->axis, to)) || h->ticks[i].processes == 0);)
         to = h->ticks[i > 0 ? i - 1 : 0].t_ns;
-    int64_t last_step = isfinite(a->steps) ? tide_assess_time_of(a, tide_assess_x_of(a, to)) : TIDE_UNKNOWN;
+    int64_t last_step = isfinite(a->steps) ? tide_assess_time_of(a, tide_axis_at(a->axis, to)) : TIDE_UNKNOWN;
     *ret_from_ns = from;
     *ret_to_ns = last_step > from && last_step < to ? last_step
                  : isfinite(a->steps)               ? to

@@ -175,7 +175,7 @@ static void put_limits(struct metrics *m)
 
 static void put_marks(struct metrics *m)
 {
-    double step = tide_assess_x_of(m->e->assessment, m->e->at_ns), epoch = NAN;
+    double step = tide_axis_at(m->e->assessment->axis, m->e->at_ns), epoch = NAN;
     const struct tide_history *h = m->h;
     int64_t *gauges = tide_arena_take(m->e->arena, h->name_count + 1, sizeof *gauges);
     bool any = false;
