@@ -599,7 +599,8 @@ static int assess(struct tide_assessing *s)
     if (tide_assessing_crests(s))
         return -1;
     tide_assessing_rank(a);
-    return tide_assessing_describe(s);
+    tide_assessing_describe(s);
+    return 0;
 }
 
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,

@@ -118,7 +118,7 @@ int tide_assessing_crests(struct tide_assessing *s);
 /* Puts the worst first. */
 void tide_assessing_rank(struct tide_assessment *assessment);
 
-/* Fills `others` and `evidence`, once ranked. -1: no memory. */
-int tide_assessing_describe(struct tide_assessing *s);
+/* Fills `others` and `evidence`, once ranked. */
+void tide_assessing_describe(const struct tide_assessing *s);
 
 #endif

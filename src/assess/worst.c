@@ -240,31 +240,31 @@ static bool is_other(const struct tide_assessing *s, const struct tide_history_p
            tide_assessing_end(s, p) > late_ns;
 }
 
-/* Returns the role that most of the others have, and how many have it. Borrowed; NULL without memory. */
+/* Returns the role that most of the others have (of several, the one that was seen first), and how many have
+ * it. Borrowed. */
 static const char *commonest_role(const struct tide_assessing *s, size_t *ret_count)
 {
-    const struct tide_history *h = s->h;
     const char *commonest = "";
-    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    size_t *counts = tide_arena_take(s->scratch, s->role_count + 1, sizeof *counts);
-    if (!counts)
-        return NULL;
-    for (size_t i = 0; i < h->process_count; i++)
-        counts[s->role_of[i]] += is_other(s, &h->processes[i]);
+    size_t earliest = SIZE_MAX;
     *ret_count = 0;
-    for (size_t i = 0; i < h->process_count; i++) {
-        size_t count = counts[s->role_of[i]];
-        if (count <= *ret_count || !*h->processes[i].row.role || !is_other(s, &h->processes[i]))
+    for (size_t i = 0, count = 0, first = 0; i < s->h->process_count; i++) {
+        const struct tide_history_process *p = &s->h->processes[s->by_role[i]];
+        if (i == 0 || s->role_of[s->by_role[i]] != s->role_of[s->by_role[i - 1]])
+            count = 0;
+        if (!*p->row.role || !is_other(s, p))
             continue;
-        commonest = h->processes[i].row.role;
+        first = count++ ? first : s->by_role[i];
+        if (count < *ret_count || (count == *ret_count && first > earliest))
+            continue;
+        commonest = p->row.role;
         *ret_count = count;
+        earliest = first;
     }
-    tide_arena_rewind(s->scratch, mark);
     return commonest;
 }
 
 /* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what other processes hold. */
-static int describe_others(struct tide_assessing *s)
+static void describe_others(const struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     const struct tide_judged *worst = &s->a->judged[0];
@@ -282,7 +282,7 @@ static int describe_others(struct tide_assessing *s)
             unshared += tide_assessing_no_longer_shared(&h->processes[i], 0);
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
-        return 0;
+        return;
     for (size_t i = 1; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
         const struct tide_history_process *p =
@@ -294,10 +294,7 @@ static int describe_others(struct tide_assessing *s)
     }
     char who[128], role[64], how[96] = "steady";
     const char *per = worst->x_is_steps ? "step" : "second";
-    const char *common = commonest_role(s, &alike);
-    if (!common)
-        return tide_assessing_no_memory(s->err);
-    tide_text_shown(common, role, sizeof role);
+    tide_text_shown(commonest_role(s, &alike), role, sizeof role);
     if (alike < 2)
         snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
     else if (alike == others)
@@ -314,12 +311,11 @@ static int describe_others(struct tide_assessing *s)
     snprintf(s->a->others, sizeof s->a->others, "%s %s%s %s RSS%s%s%s", who, how, growing ? ";" : ",",
              TIDE_SIZE(rss), known ? " but " : "", known ? TIDE_SIZE(counted) : "",
              known ? " counted once (PSS)" : "");
-    return 0;
 }
 
 /* A gauge that is flat while memory grows tells where not to look. A holder that holds more at each census
  * may become a leak; under retention, its blocks lie between freed ones and keep the pages. */
-static void describe_evidence(struct tide_assessing *s)
+static void describe_evidence(const struct tide_assessing *s)
 {
     const struct tide_judged *worst = &s->a->judged[0];
     bool kept = worst->verdict.kind == TIDE_RETENTION, open = worst->verdict.kind == TIDE_UNDECIDED;
@@ -350,8 +346,8 @@ static void describe_evidence(struct tide_assessing *s)
     }
 }
 
-int tide_assessing_describe(struct tide_assessing *s)
+void tide_assessing_describe(const struct tide_assessing *s)
 {
     describe_evidence(s);
-    return describe_others(s);
+    describe_others(s);
 }
