@@ -6,17 +6,6 @@
 
 #define ARENA_MOST ((size_t)1 << 30)
 
-/* Returns the device memory of the job at the moment of gpu[*at], summed over its processes; moves *at on to
- * the next moment. */
-static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
-{
-    int64_t sum = 0, moment = h->gpu[*at].t_ns;
-    for (; *at < h->gpu_count && h->gpu[*at].t_ns == moment; ++*at)
-        if ((h->gpu[*at].process == 0) == whole)
-            sum += h->gpu[*at].bytes;
-    return sum;
-}
-
 /* True if a time is in one of the spans, which follow one another. */
 static bool inside(const struct tide_stretch *spans, size_t count, int64_t t_ns)
 {
@@ -24,7 +13,7 @@ static bool inside(const struct tide_stretch *spans, size_t count, int64_t t_ns)
     return begun > 0 && t_ns <= spans[begun - 1].to_ns;
 }
 
-/* Returns the highest sum on devices within the spans; -1: no sample there. */
+/* Returns the highest sum over the job's processes on devices within the spans; -1: no sample there. */
 static int64_t device_peak(const struct tide_history *h, const struct tide_stretch *spans, size_t count)
 {
     int64_t peak = -1;
@@ -32,7 +21,9 @@ static int64_t device_peak(const struct tide_history *h, const struct tide_stret
     for (size_t i = 0; i < h->gpu_count; i++)
         whole &= h->gpu[i].process == 0;
     for (size_t at = 0; at < h->gpu_count;) {
-        int64_t moment = h->gpu[at].t_ns, sum = device_sum(h, &at, whole);
+        int64_t moment = h->gpu[at].t_ns, sum = 0;
+        for (; at < h->gpu_count && h->gpu[at].t_ns == moment; at++)
+            sum += (h->gpu[at].process == 0) == whole ? h->gpu[at].bytes : 0;
         if (inside(spans, count, moment) && sum > peak)
             peak = sum;
     }
