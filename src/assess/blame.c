@@ -26,22 +26,7 @@ static int larger_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-/* Returns the most that a site held in a stretch of time minus what it held when that began. */
-static double most_over(const struct tide_blaming *g, const struct tide_history_site *site, int64_t from_ns,
-                        int64_t to_ns, double *ret_blocks)
-{
-    double most = 0, before = tide_moment_live(g->h, site, from_ns, NULL);
-    for (size_t k = 0; k < site->point_count; k++) {
-        const struct tide_history_site_point *p = &site->points[k];
-        if (p->t_ns < from_ns || p->t_ns > to_ns || (double)p->live_bytes - before <= most)
-            continue;
-        most = (double)p->live_bytes - before;
-        *ret_blocks = (double)p->live_blocks;
-    }
-    return most;
-}
-
-/* The same over all stretches of the phase. */
+/* Returns the most that a site held in a stretch of the phase minus what it held when that began. */
 static double in_phase(const struct tide_blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
@@ -50,10 +35,13 @@ static double in_phase(const struct tide_blaming *g, const struct tide_history_s
         const struct tide_stretch *t = &g->a->phases.stretches[i];
         if (t->name != g->phase)
             continue;
-        double blocks = 0, held = most_over(g, site, t->from_ns, t->to_ns, &blocks);
-        if (held > most) {
-            most = held;
-            *ret_blocks = blocks;
+        double before = tide_moment_live(g->h, site, t->from_ns, NULL);
+        for (size_t k = 0; k < site->point_count; k++) {
+            const struct tide_history_site_point *p = &site->points[k];
+            if (p->t_ns < t->from_ns || p->t_ns > t->to_ns || (double)p->live_bytes - before <= most)
+                continue;
+            most = (double)p->live_bytes - before;
+            *ret_blocks = (double)p->live_blocks;
         }
     }
     return most;
