@@ -14,12 +14,6 @@ struct walk {
     size_t count, left; /* the last x asked for is between this point and the next, if there are two */
 };
 
-/* Ignores the floor before a point. */
-static struct walk begin_walk(const struct tide_judging *j, size_t first)
-{
-    return (struct walk){j->x + first, j->y + first, j->n - first, 0};
-}
-
 /* The floor at x; x must not decrease between calls. */
 static double floor_under(struct walk *w, double x)
 {
@@ -41,7 +35,7 @@ static double usual_height(const struct tide_judging *j)
     const struct tide_moments *m = &j->moments;
     double heights[SAMPLE];
     size_t stride = m->count / SAMPLE + 1, n = 0;
-    struct walk w = begin_walk(j, 0);
+    struct walk w = {j->x, j->y, j->n, 0};
     for (size_t i = 0; i < m->count && n < SAMPLE; i += stride)
         heights[n++] = fmax(m->high[i] - floor_under(&w, m->x[i]), 0);
     return tide_median(heights, n);
@@ -145,7 +139,7 @@ int tide_judging_find_spikes(struct tide_judging *j)
     double tall = fmax(TIDE_SPIKE_SHARE * j->level, TIDE_SPIKE_NOISES * usual / TIDE_MAD_SIGMA);
     size_t above = 0;
     bool was_low = false; /* what was never low was not seen to rise */
-    struct walk w = begin_walk(j, j->start);
+    struct walk w = {j->x + j->start, j->y + j->start, j->n - j->start, 0};
     /* Above a level, spikes are measured from what is reported as it: a lower floor is only a dip. */
     bool level = j->v->kind == TIDE_FLAT && j->v->growth_bytes >= -TIDE_LEVEL_FALL * j->level;
     for (size_t i = 0; i < m->count; i++) {
