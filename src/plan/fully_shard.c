@@ -176,12 +176,6 @@ void tide_shard_after_back(struct tide_tape *tape, int number)
         tide_tape_drop(tape, part);
 }
 
-void tide_shard_end_back(struct tide_tape *tape, int outer)
-{
-    tide_shard_after_back(tape, outer);
-    tide_tape_let_go(tape, &tape->groups[outer].summed.storage);
-}
-
 void tide_shard_drop_gradients(struct tide_tape *tape)
 {
     for (int i = 0; i < tape->group_count; i++)

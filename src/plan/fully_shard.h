@@ -47,7 +47,6 @@ void tide_shard_done(struct tide_tape *tape, int outer);
 
 void tide_shard_before_back(struct tide_tape *tape, int group);
 void tide_shard_after_back(struct tide_tape *tape, int group);
-void tide_shard_end_back(struct tide_tape *tape, int outer);
 /* zero_grad. */
 void tide_shard_drop_gradients(struct tide_tape *tape);
 

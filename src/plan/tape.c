@@ -492,8 +492,10 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from
         if (!tape->failed && tape->nodes[at].opens)
             tide_shard_after_back(tape, needs);
     }
-    if (outer >= 0 && !tape->failed)
-        tide_shard_end_back(tape, outer);
+    if (outer >= 0 && !tape->failed) {
+        tide_shard_after_back(tape, outer);
+        tide_tape_let_go(tape, &tape->groups[outer].summed.storage);
+    }
     tape->node_count = from;
     if (from == 0)
         tape->checkpoint_count = 0;
