@@ -280,6 +280,38 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     say_where_it_jumped(j, fit);
 }
 
+/* Returns where growth slowed down; NAN if it did not. */
+static double find_slowing(const struct tide_judging *j)
+{
+    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
+    bool slowed = bend->tail < bend->beta[1] && bend->bic < j->fits[TIDE_MODEL_LINE].bic - TIDE_BIC_MARGIN;
+    return slowed ? tide_judging_x(j, bend->k) : NAN;
+}
+
+/* Stairs that were higher or closer at first do not tell the rate at the end. Judges what follows the place
+ * where growth slowed down by itself: if it surely leaks more slowly, that is the rate. */
+static void look_for_lower_stairs(struct tide_judging *j)
+{
+    struct tide_verdict whole = *j->v;
+    size_t start = j->start, first = start;
+    double slowed_x = find_slowing(j);
+    while (first < j->n && !(j->x[first] >= slowed_x))
+        first++;
+    if (j->n - first < TIDE_WINDOWS_LEAST)
+        return;
+    tide_judging_fit_from(j, first);
+    decide_by_shape(j);
+    struct tide_verdict later = *j->v;
+    *j->v = whole;
+    tide_judging_fit_from(j, start);
+    if (later.kind != TIDE_LEAK || !(later.slope_high < whole.slope_low))
+        return;
+    j->v->slope = later.slope;
+    j->v->slope_low = later.slope_low;
+    j->v->slope_high = later.slope_high;
+    j->v->slope_x = later.slope_x;
+}
+
 /* Handles a rise that has stopped, or is next to nothing: pages that a process touches now and then. */
 static void decide_stopping(struct tide_judging *j, const struct tide_fit *fit)
 {
@@ -299,9 +331,10 @@ static void decide_by_shape(struct tide_judging *j)
     if (best->model == TIDE_MODEL_FLAT || falling)
         decide_level(j);
     else if (best->model != TIDE_MODEL_JUMP && best->model != TIDE_MODEL_PLATEAU &&
-             best->model != TIDE_MODEL_SATURATION && tide_judging_decide_staircase(j))
+             best->model != TIDE_MODEL_SATURATION && tide_judging_decide_staircase(j)) {
+        look_for_lower_stairs(j);
         return;
-    else if (best->model == TIDE_MODEL_JUMP)
+    } else if (best->model == TIDE_MODEL_JUMP)
         decide_jump(j, best);
     else if (best->model == TIDE_MODEL_JUMP_LINE && !tide_judging_is_leak(j, best, 1))
         decide_jump(j, best);
@@ -490,14 +523,6 @@ static void decide(struct tide_judging *j)
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
-}
-
-/* Returns where growth slowed down; NAN if it did not. */
-static double find_slowing(const struct tide_judging *j)
-{
-    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
-    bool slowed = bend->tail < bend->beta[1] && bend->bic < j->fits[TIDE_MODEL_LINE].bic - TIDE_BIC_MARGIN;
-    return slowed ? tide_judging_x(j, bend->k) : NAN;
 }
 
 static void forecast(struct tide_judging *j)

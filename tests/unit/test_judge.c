@@ -145,6 +145,21 @@ static void growth_that_stops_is_a_plateau_with_its_knee(void **state)
     assert_false(v.one_pass);
 }
 
+static void stairs_that_became_lower_leak_at_their_later_rate(void **state)
+{
+    (void)state;
+    for (double times = 1; times <= 8; times *= 2) {
+        fill(600, 2e8, 0, 1e4);
+        for (size_t i = 0; i < 600; i++)
+            ys[i] += 3e6 * (floor((double)i / 30) + (times - 1) * fmin(floor((double)i / 30), 6));
+        struct tide_verdict v = judge(input_of(600));
+        assert_int_equal(v.kind, TIDE_LEAK);
+        assert_true(v.slope_low <= 1e5 && 1e5 <= v.slope_high);
+        assert_true(fabs(v.slope / 1e5 - 1) < 0.1);
+        assert_true(times == 1 ? v.slope_x < 60 : v.slope_x >= 150 && v.slope_x <= 240);
+    }
+}
+
 static void what_rose_and_was_given_back_did_not_stop_at_a_level(void **state)
 {
     (void)state;
@@ -749,6 +764,7 @@ int main(void)
         cmocka_unit_test(what_a_run_begins_with_is_no_spike),
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
+        cmocka_unit_test(stairs_that_became_lower_leak_at_their_later_rate),
         cmocka_unit_test(what_rose_and_was_given_back_did_not_stop_at_a_level),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
         cmocka_unit_test(a_leak_of_the_size_that_would_have_shown_does),
