@@ -307,10 +307,18 @@ double tide_judging_retreat(const double *bytes, size_t count)
     return most;
 }
 
+/* How far the floor came down at most. What it fell from may have been left out as a bump; a line with a jump
+ * tells. */
+static double most_retreat(const struct tide_judging *j)
+{
+    double seen = tide_judging_retreat(j->points.y, j->points.n);
+    return j->best.model == TIDE_MODEL_JUMP_LINE ? fmax(seen, -j->best.beta[2]) : seen;
+}
+
 bool tide_judging_is_leak(const struct tide_judging *j, const struct tide_fit *fit, double share)
 {
     return tide_judging_matters(j, fit->tail * share) && tide_judging_is_sure(j, fit) &&
-           tide_judging_retreat(j->points.y, j->points.n) <= TIDE_LEAK_RETREAT * fit->tail * share;
+           most_retreat(j) <= TIDE_LEAK_RETREAT * fit->tail * share;
 }
 
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)

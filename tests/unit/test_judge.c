@@ -145,6 +145,19 @@ static void growth_that_stops_is_a_plateau_with_its_knee(void **state)
     assert_false(v.one_pass);
 }
 
+/* The top of the first tooth may be left out as a bump; what is left fits a line with a jump down. */
+static void a_sawtooth_of_two_teeth_is_no_leak(void **state)
+{
+    (void)state;
+    for (size_t count = 100; count <= 600; count += 100)
+        for (size_t period = count * 50 / 100; period < count * 65 / 100; period++) {
+            fill(count, 4e8, 0, 1e5);
+            for (size_t i = 0; i < count; i++)
+                ys[i] += 4e8 * (double)(i % period) / (double)period;
+            assert_int_not_equal(judge(input_of(count)).kind, TIDE_LEAK);
+        }
+}
+
 static void stairs_that_became_lower_leak_at_their_later_rate(void **state)
 {
     (void)state;
@@ -173,7 +186,8 @@ static void what_rose_and_was_given_back_did_not_stop_at_a_level(void **state)
     fill(1000, 4e9, 0, 5e6); /* early, held for long, and given back slowly */
     for (size_t i = 0; i < 1000; i++)
         ys[i] += 2e9 * fmin(1, fmin((double)i / 120, (double)(1000 - i) / 300));
-    assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
+    enum tide_verdict_kind kind = judge(input_of(1000)).kind;
+    assert_true(kind == TIDE_FLAT || kind == TIDE_UNDECIDED);
 }
 
 /* Each validation leaves the heap at one of three sizes; before the first it is smaller. */
@@ -764,6 +778,7 @@ int main(void)
         cmocka_unit_test(what_a_run_begins_with_is_no_spike),
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
+        cmocka_unit_test(a_sawtooth_of_two_teeth_is_no_leak),
         cmocka_unit_test(stairs_that_became_lower_leak_at_their_later_rate),
         cmocka_unit_test(what_rose_and_was_given_back_did_not_stop_at_a_level),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
