@@ -233,6 +233,12 @@ static void drop_strays(struct tide_floor *f, double tall)
             f->kept[i] = false;
 }
 
+/* True if window i lies on the line of the two after it: a low there is where a ramp begins. */
+static bool begins_ramp(const struct tide_floor *f, size_t i, double tall)
+{
+    return i + 2 < f->count && fabs(above_line(f, i, i + 1, i + 2)) <= tall;
+}
+
 /* A window is a bump when memory was lower both a little before it and a little after it, by more than the
  * noise. */
 static void drop_bumps(struct tide_floor *f, double *scratch)
@@ -248,7 +254,7 @@ static void drop_bumps(struct tide_floor *f, double *scratch)
     for (size_t i = 1; i < f->count; i++) {
         double next = i + 1 < f->count ? f->bytes[i + 1]
                                        : f->bytes[i - 1]; /* the last look may have seen the program end */
-        if (f->bytes[i] < fmin(f->bytes[i - 1], next) - TIDE_DIP_BUMPS * tall)
+        if (f->bytes[i] < fmin(f->bytes[i - 1], next) - TIDE_DIP_BUMPS * tall && !begins_ramp(f, i, tall))
             f->kept[i] = false;
     }
     drop_strays(f, tall);

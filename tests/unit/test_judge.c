@@ -158,6 +158,25 @@ static void a_sawtooth_of_two_teeth_is_no_leak(void **state)
         }
 }
 
+static void where_a_ramp_begins_is_no_broken_sample(void **state)
+{
+    (void)state;
+    for (size_t period = 100; period < 300; period++) {
+        fill(400, 4e8, 0, 1e5);
+        for (size_t i = 0; i < 400; i++)
+            ys[i] += 1e6 * (double)(i % period);
+        struct tide_judge_input input = input_of(400);
+        struct tide_arena_mark mark = tide_arena_mark(&arena);
+        struct tide_moments moments;
+        struct tide_floor floor;
+        assert_int_equal(tide_moments_make(&input, &arena, &moments, NULL), 0);
+        assert_int_equal(tide_floor_make(&moments, &arena, &floor, NULL), 0);
+        for (size_t i = 1; i + 2 < floor.count; i++)
+            assert_true(floor.kept[i] || floor.bytes[i] > floor.bytes[i - 1]);
+        tide_arena_rewind(&arena, mark);
+    }
+}
+
 static void stairs_that_became_lower_leak_at_their_later_rate(void **state)
 {
     (void)state;
@@ -779,6 +798,7 @@ int main(void)
         cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
         cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
         cmocka_unit_test(a_sawtooth_of_two_teeth_is_no_leak),
+        cmocka_unit_test(where_a_ramp_begins_is_no_broken_sample),
         cmocka_unit_test(stairs_that_became_lower_leak_at_their_later_rate),
         cmocka_unit_test(what_rose_and_was_given_back_did_not_stop_at_a_level),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
