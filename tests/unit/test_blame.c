@@ -768,6 +768,29 @@ static void call_sites_that_are_too_many_to_judge_are_said(void **state)
     forget(blame, &answer);
 }
 
+static void a_rate_that_samples_tell_to_a_tenth_or_worse_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        double samples;
+        const char *said;
+    } cases[] = {
+        {1, " (1 sample)"}, {70, " (70 samples)"}, {399, " (399 samples)"}, {400, ""}, {INFINITY, ""}};
+    struct tide_blame blame = {.x_is_steps = true};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tide_culprit c = {.judged = true,
+                                 .bytes_per_x = 1024,
+                                 .blocks_per_x = 1,
+                                 .factor = NAN,
+                                 .samples = cases[i].samples};
+        char said[128];
+        struct tide_buf b = TIDE_BUF_HERE(sizeof said);
+        tide_culprit_put_habit(&b, &blame, &c);
+        snprintf(said, sizeof said, "1 block of 1.0 KiB per step, never freed%s", cases[i].said);
+        assert_string_equal(tide_buf_view(&b), said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -793,6 +816,7 @@ int main(void)
         cmocka_unit_test(a_few_arenas_of_a_line_that_stop_are_no_cache),
         cmocka_unit_test(a_line_that_leaks_late_is_the_culprit),
         cmocka_unit_test(call_sites_that_are_too_many_to_judge_are_said),
+        cmocka_unit_test(a_rate_that_samples_tell_to_a_tenth_or_worse_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,10 @@
 
 #include <math.h>
 
-enum { TEXT = 512, FEW_SAMPLES = 64 /* fewer are reported: they have 12 % of noise and more */ };
+enum {
+    TEXT = 512,
+    FEW_SAMPLES = 400 /* fewer are reported: a 95 % interval of theirs is 10 % wide to each side, and more */
+};
 
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
