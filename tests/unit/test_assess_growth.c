@@ -121,6 +121,24 @@ static void the_first_steps_of_a_few_seconds_are_no_leak_yet(void **state)
     assert_int_equal(exit_code_after(30, text, sizeof text), 1);
 }
 
+static void a_leak_of_nothing_per_step_is_not_named(void **state)
+{
+    (void)state;
+    struct tide_judged judged = {
+        .room_bytes = NAN,
+        .x_is_steps = true,
+        .count = 13,
+        .verdict = {
+            .kind = TIDE_UNDECIDED, .jump_x = NAN, .drop_x = NAN, .steps_needed = 27e6, .needed_for = 0.01}};
+    struct tide_assessment assessment = {0};
+    char text[512];
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, "; about 27,000,000 more steps would settle it"));
+    judged.verdict.needed_for = 1;
+    tide_judged_sentence(&judged, &assessment, text, sizeof text);
+    assert_non_null(strstr(text, "more steps would settle a leak of 1 B per step"));
+}
+
 static void of_an_ended_run_nothing_would_settle_it_any_more(void **state)
 {
     (void)state;
@@ -449,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_start_is_as_long_as_the_machine_is_slow),
         cmocka_unit_test(a_buffer_of_a_library_that_fills_is_no_leak_yet),
         cmocka_unit_test(what_a_rank_may_record_of_its_job_is_no_leak_yet),
+        cmocka_unit_test(a_leak_of_nothing_per_step_is_not_named),
         cmocka_unit_test(of_an_ended_run_nothing_would_settle_it_any_more),
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),

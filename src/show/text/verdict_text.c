@@ -207,7 +207,7 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
     else
         tide_buf_format(b, "; about %s more", TIDE_DURATION(v->steps_needed));
     tide_buf_text(b, would(a, " would settle ", " would have settled "));
-    if (isfinite(v->needed_for))
+    if (v->needed_for >= 1)
         tide_buf_format(b, "a leak of %s per %s", TIDE_SIZE(v->needed_for), per(j));
     else
         tide_buf_text(b, "it");
