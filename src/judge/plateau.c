@@ -32,7 +32,7 @@ bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *
  * highest of the last windows, so that a program that ends does not count. */
 static bool came_down(const struct tide_judging *j, double rise, double ceiling)
 {
-    size_t n = j->points.n, tenth = n / 10 > 2 ? n / 10 : 2;
+    size_t n = j->points.n, tenth = n / 10 > 1 ? n / 10 : 1;
     double last = -INFINITY;
     for (size_t i = n - tenth; i < n; i++)
         last = fmax(last, j->points.y[i]);
