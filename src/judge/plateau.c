@@ -28,6 +28,25 @@ bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *
            !has_stopped(j, fit->k, fit->beta[1]);
 }
 
+/* True if after the knee at k the floor rises beyond doubt against the fit, by an amount that matters. About
+ * a shape that does not fit, noise seems to have so long a memory that no slope is sure; so the differences
+ * of neighbours are asked. */
+static bool outgrows(const struct tide_judging *j, const struct tide_fit *fit, double k)
+{
+    const struct tide_points *p = &j->points;
+    size_t first = p->n - points_behind(j, k), last = p->n - 1 - first;
+    if (p->n - first < TIDE_FEWEST_WINDOWS)
+        return false;
+    double off[TIDE_WINDOWS_MOST], square = 0;
+    for (size_t i = 0; i <= last; i++)
+        off[i] = p->y[first + i] - tide_fit_value(fit, p->x[first + i]);
+    double rise = off[last] - off[0], mean = rise / (double)last;
+    for (size_t i = 0; i < last; i++)
+        square += pow(off[i + 1] - off[i] - mean, 2);
+    double error = sqrt(square / (double)(last - 1) / (double)last);
+    return tide_judging_matters(j, rise) && mean > TIDE_DRIVEN_Z * error;
+}
+
 /* True if the floor ends far below where its rise is said to have stopped: it was given back. Takes the
  * highest of the last windows, so that a program that ends does not count. */
 static bool came_down(const struct tide_judging *j, double rise, double ceiling)
@@ -67,7 +86,7 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
     /* A curve that is full only as the run ends was not seen to stop. */
     bool ends_first = fit->model == TIDE_MODEL_SATURATION && k > TIDE_TAIL_LATEST;
     if (!tide_judging_is_change(j, rise) || ends_first || !has_stopped(j, k, rise / fmax(k, 1e-3)) ||
-        came_down(j, rise, tide_fit_value(fit, 1)))
+        came_down(j, rise, tide_fit_value(fit, 1)) || outgrows(j, fit, k))
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     double low, high, ceiling = tide_fit_value(fit, 1);
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);

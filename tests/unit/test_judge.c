@@ -192,6 +192,18 @@ static void stairs_that_became_lower_leak_at_their_later_rate(void **state)
     }
 }
 
+static void a_slow_leak_after_a_steep_rise_has_not_stopped(void **state)
+{
+    (void)state;
+    for (size_t count = 60; count <= 300; count += 2) {
+        fill(count, 4e8, 2e5, 5e4);
+        for (size_t i = 0; i < count; i++)
+            ys[i] += 8e6 * fmin((double)i, (double)count / 2);
+        enum tide_verdict_kind kind = judge(input_of(count)).kind;
+        assert_true(kind == TIDE_LEAK || kind == TIDE_UNDECIDED);
+    }
+}
+
 static void what_rose_and_was_given_back_did_not_stop_at_a_level(void **state)
 {
     (void)state;
@@ -800,6 +812,7 @@ int main(void)
         cmocka_unit_test(a_sawtooth_of_two_teeth_is_no_leak),
         cmocka_unit_test(where_a_ramp_begins_is_no_broken_sample),
         cmocka_unit_test(stairs_that_became_lower_leak_at_their_later_rate),
+        cmocka_unit_test(a_slow_leak_after_a_steep_rise_has_not_stopped),
         cmocka_unit_test(what_rose_and_was_given_back_did_not_stop_at_a_level),
         cmocka_unit_test(what_would_have_shown_is_no_less_than_what_did_not),
         cmocka_unit_test(a_leak_of_the_size_that_would_have_shown_does),
