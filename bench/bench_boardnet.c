@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "rt/cpu/cpu_device.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "train/boardnet.h"
 
@@ -50,9 +51,9 @@ static int64_t end_of(const struct values *v)
     return tide_clock_ns() + v->milliseconds * 1000000;
 }
 
-static void print_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype)
+static void print_peak(enum tide_dtype dtype)
 {
-    printf("peak_gflops %.1f\n", tide_matmuls_peak(matmuls, dtype) / 1e9);
+    printf("peak_gflops %.1f\n", tide_matmul_peak(dtype) / 1e9);
 }
 
 /* ---- the net as it plays */
@@ -67,13 +68,13 @@ static double flops_of(const struct tide_graph *graph, int program)
 }
 
 static void time_passes(const struct values *v, struct tide_machine *machine,
-                        const struct tide_matmuls *matmuls, const struct tide_boardnet_player *player)
+                        const struct tide_boardnet_player *player)
 {
     enum { WARM = 2, PASSES = 4 };
     for (int i = 0; i < WARM; i++)
         tide_machine_run(machine, player->program);
     for (int64_t end = end_of(v); tide_clock_ns() < end;) {
-        print_peak(matmuls, TIDE_F32);
+        print_peak(TIDE_F32);
         for (int i = 0; i < PASSES; i++) {
             int64_t begin = tide_clock_ns();
             tide_machine_run(machine, player->program);
@@ -82,11 +83,9 @@ static void time_passes(const struct values *v, struct tide_machine *machine,
     }
 }
 
-static int bench_net(const struct values *v, const struct tide_boardnet_config *config,
-                     const struct tide_matmuls *matmuls, struct tide_err *err)
+static int bench_net(const struct values *v, const struct tide_boardnet_config *config, struct tide_err *err)
 {
     struct tide_graph *graph = tide_graph_new(TIDE_F32);
-    struct tide_device *device = NULL;
     struct tide_machine *machine = NULL;
     struct tide_boardnet_player player;
     struct tide_plan plan;
@@ -94,20 +93,18 @@ static int bench_net(const struct values *v, const struct tide_boardnet_config *
     if (!graph)
         return tide_err_set(err, "out of memory");
     if (tide_boardnet_build_player(graph, config, "", v->batch, &player, err) ||
-        tide_cpu_device_new(false, &device, err) ||
-        tide_plan_make(graph, device, &(struct tide_choices){0}, &plan, err) ||
-        tide_machine_new(graph, device, &plan, &machine, err) ||
+        tide_plan_make(graph, &tide_cpu_device, &(struct tide_choices){0}, &plan, err) ||
+        tide_machine_new(graph, &tide_cpu_device, &plan, &machine, err) ||
         tide_boardnet_initial(graph, machine, 1, err))
         goto release;
     float *planes = tide_machine_input(machine, player.planes);
     for (int64_t i = 0; i < tide_tensor_count(&graph->tensors[player.planes]); i++)
         planes[i] = i * 7 % 11 < 3;
     printf("forward_gflop %.6f\n", flops_of(graph, player.program) / 1e9);
-    time_passes(v, machine, matmuls, &player);
+    time_passes(v, machine, &player);
     status = 0;
 release:
     tide_machine_free(machine);
-    tide_device_free(device);
     tide_graph_free(graph);
     return status;
 }
@@ -134,7 +131,7 @@ static void time_convolution(const struct values *v, const struct tide_call *cal
     const struct tide_cpu_kernels *kernels = tide_cpu_kernels(call->node->op);
     double flops = tide_node_work(call->graph, call->node);
     for (int64_t end = end_of(v); tide_clock_ns() < end;) {
-        print_peak(call->matmuls, call->graph->compute);
+        print_peak(call->graph->compute);
         for (int i = 0; i < 3; i++) {
             struct tide_call one = *call;
             for (int k = 0; k < 3; k++)
@@ -147,7 +144,7 @@ static void time_convolution(const struct values *v, const struct tide_call *cal
 }
 
 static int bench_convolution(const struct values *v, const struct tide_boardnet_config *config,
-                             const struct tide_matmuls *matmuls, struct tide_err *err)
+                             struct tide_err *err)
 {
     enum tide_dtype dtype = strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
     int64_t C = config->channels, x_dims[2] = {v->batch * v->board * v->board, C}, dims[2] = {9 * C, C};
@@ -163,10 +160,10 @@ static int bench_convolution(const struct values *v, const struct tide_boardnet_
         return -1;
     }
     const struct tide_node *node = &graph->nodes[0];
-    size_t there = tide_cpu_scratch(&(struct tide_need){matmuls, graph, node, TIDE_FORWARD, 0}),
-           back = tide_cpu_scratch(&(struct tide_need){matmuls, graph, node, TIDE_BACKWARD, 0}),
+    size_t there = tide_cpu_scratch(&(struct tide_need){graph, node, TIDE_FORWARD, 0}),
+           back = tide_cpu_scratch(&(struct tide_need){graph, node, TIDE_BACKWARD, 0}),
            y_bytes = graph->tensors[node->out[0]].bytes;
-    struct tide_call call = {.graph = graph, .node = node, .matmuls = matmuls};
+    struct tide_call call = {.graph = graph, .node = node};
     bool is_there = (call.scratch = numbers(there > back ? there : back, TIDE_F32)) &&
                     (call.out[0] = numbers(y_bytes, dtype)) && (call.out_grad[0] = numbers(y_bytes, dtype));
     for (int i = 0; is_there && i < 2; i++) {
@@ -193,7 +190,6 @@ int main(int argc, char **argv)
         .net = "10x96", .dtype = "f32", .batch = 64, .board = 15, .threads = 2, .milliseconds = 3000};
     struct tide_err err = {0};
     struct tide_boardnet_config config;
-    struct tide_matmuls matmuls = {0};
     struct tide_game game;
     char **operands = NULL;
     int count = 0, dashes;
@@ -204,7 +200,7 @@ int main(int argc, char **argv)
         return 2;
     }
     tide_threads_set((int)v.threads);
-    int status = (v.convolution ? bench_convolution : bench_net)(&v, &config, &matmuls, &err);
+    int status = (v.convolution ? bench_convolution : bench_net)(&v, &config, &err);
     if (status)
         fprintf(stderr, "bench_boardnet: %s\n", err.text);
     return status ? 2 : 0;

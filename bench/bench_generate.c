@@ -86,7 +86,6 @@ struct bench {
     struct values values;
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_device *device;
     struct tide_gpt_decoder decoder;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -107,9 +106,8 @@ static int make(struct bench *b, struct tide_err *err)
                                                      : TIDE_F32;
     b->graph->freezes = true;
     return tide_gpt_build_decoder(b->graph, &b->config, v->slots, v->prompt + v->tokens, &b->decoder, err) ||
-                   tide_cpu_device_new(false, &b->device, err) ||
-                   tide_plan_make(b->graph, b->device, &none, &b->plan, err) ||
-                   tide_machine_new(b->graph, b->device, &b->plan, &b->machine, err)
+                   tide_plan_make(b->graph, &tide_cpu_device, &none, &b->plan, err) ||
+                   tide_machine_new(b->graph, &tide_cpu_device, &b->plan, &b->machine, err)
                ? -1
                : 0;
 }
@@ -169,7 +167,6 @@ int main(int argc, char **argv)
     if (status)
         fprintf(stderr, "bench_generate: %s\n", err.text);
     tide_machine_free(b.machine);
-    tide_device_free(b.device);
     tide_graph_free(b.graph);
     return status ? 1 : 0;
 }

@@ -48,7 +48,6 @@ static const char *const names[TYPES] = {"f32", "bf16", "int8"};
 
 struct bench {
     struct values values;
-    struct tide_matmuls matmuls;
     char *weights; /* of any type, one product's after another's */
     size_t weight_bytes;
     void *x, *scratch;
@@ -102,7 +101,7 @@ static int make(struct bench *b, struct tide_err *err)
         b->weight_bytes += (size_t)times_of(b, i) * tide_aligned(weight_bytes(&p));
         for (int t = 0; t < TYPES; t++) {
             p = product_of(b, i, types[t]);
-            scratch = most(scratch, tide_matmuls_scratch(&b->matmuls, &p));
+            scratch = most(scratch, tide_matmul_scratch(&p));
         }
     }
     size_t row_bytes = (size_t)b->values.rows * sizeof(float);
@@ -183,7 +182,7 @@ static void multiply_all(struct bench *b, int type)
                 continue;
             struct tide_product p = product_of(b, i, types[type]);
             int64_t begin = tide_clock_ns();
-            tide_matmul(&b->matmuls, &p, b->x, b->weights + at, b->bias, b->y, b->scratch);
+            tide_matmul(&p, b->x, b->weights + at, b->bias, b->y, b->scratch);
             took[i] += tide_clock_ns() - begin;
             read[i] += weight_bytes(&p);
             at += tide_aligned(weight_bytes(&p));

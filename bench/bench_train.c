@@ -71,7 +71,6 @@ struct bench {
     struct values values;
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_device *device;
     struct tide_gpt gpt;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -83,9 +82,9 @@ static int choose(struct bench *b, struct tide_err *err)
     struct tide_plan least;
     struct tide_choices choices = {(int)b->values.again, b->values.fused, true, (int)b->values.spared};
     if (b->values.budget)
-        return tide_plan_choose(b->graph, b->device, (size_t)b->values.budget, 1, true, &b->plan, &least,
-                                err);
-    return tide_plan_make(b->graph, b->device, &choices, &b->plan, err);
+        return tide_plan_choose(b->graph, &tide_cpu_device, (size_t)b->values.budget, 1, true, &b->plan,
+                                &least, err);
+    return tide_plan_make(b->graph, &tide_cpu_device, &choices, &b->plan, err);
 }
 
 static int make(struct bench *b, struct tide_err *err)
@@ -99,18 +98,17 @@ static int make(struct bench *b, struct tide_err *err)
     b->graph = tide_graph_new(strcmp(b->values.dtype, "bf16") ? TIDE_F32 : TIDE_BF16);
     if (!b->graph)
         return tide_err_set(err, "out of memory");
-    if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
-        tide_cpu_device_new(false, &b->device, err))
+    if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err))
         return -1;
     if (b->values.products)
         return 0;
-    return choose(b, err) || tide_machine_new(b->graph, b->device, &b->plan, &b->machine, err) ? -1 : 0;
+    return choose(b, err) || tide_machine_new(b->graph, &tide_cpu_device, &b->plan, &b->machine, err) ? -1
+                                                                                                      : 0;
 }
 
 static void release(struct bench *b)
 {
     tide_machine_free(b->machine);
-    tide_device_free(b->device);
     tide_graph_free(b->graph);
 }
 
@@ -214,7 +212,6 @@ enum { SHAPES = 12, TRIES = 2 };
 
 struct peak {
     struct tide_product products[SHAPES];
-    struct tide_matmuls matmuls;
     float *a, *b, *c;
     char *scratch;
 };
@@ -249,7 +246,7 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     }
     for (int i = 0; i < SHAPES; i++) {
         const struct tide_product *x = &p->products[i];
-        scratch = most(scratch, tide_matmuls_scratch(&p->matmuls, x));
+        scratch = most(scratch, tide_matmul_scratch(x));
         bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
                                              most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
     }
@@ -281,7 +278,7 @@ static double rate_of(struct peak *p, int which, clockid_t clock)
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         double start = now(clock);
-        tide_matmul(&p->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
+        tide_matmul(x, p->a, p->b, NULL, p->c, p->scratch);
         double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
         best = rate > best ? rate : best;
     }

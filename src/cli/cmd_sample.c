@@ -108,7 +108,6 @@ struct model {
     int64_t window;
     struct tide_vocabulary *vocabulary;
     struct tide_graph *graph;
-    struct tide_device *device;
     struct tide_machine *machine;
     struct tide_sampler *sampler;
 };
@@ -165,9 +164,9 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
     if (tide_gpt_build_decoder(m->graph, &m->config, 1, m->window, &decoder, err) ||
-        tide_checkpoint_check(m->path, m->graph, err) || tide_cpu_device_new(false, &m->device, err) ||
-        tide_plan_make(m->graph, m->device, &none, &plan, err) || check_room(&plan, err) ||
-        tide_machine_new(m->graph, m->device, &plan, &m->machine, err) ||
+        tide_checkpoint_check(m->path, m->graph, err) ||
+        tide_plan_make(m->graph, &tide_cpu_device, &none, &plan, err) || check_room(&plan, err) ||
+        tide_machine_new(m->graph, &tide_cpu_device, &plan, &m->machine, err) ||
         (m->base[0] && tide_checkpoint_load_base(m->base, m->graph, m->machine, err)) ||
         tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
         return -1;
@@ -283,7 +282,6 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
     }
     tide_sampler_free(t.model.sampler);
     tide_machine_free(t.model.machine);
-    tide_device_free(t.model.device);
     tide_graph_free(t.model.graph);
     tide_vocabulary_free(t.model.vocabulary);
     tide_buf_release(&t.text);

@@ -31,7 +31,7 @@ static int largest_other(const struct tide_graph *graph, const struct tide_plan 
 
 static int passes_init(struct passes *p, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    struct tide_device *device = trainer->device;
+    const struct tide_device *device = trainer->device;
     p->graph = trainer->graph;
     p->plan = &trainer->plan;
     int other = largest_other(p->graph, p->plan);

@@ -371,7 +371,7 @@ static int start(const struct tide_train_values *v, struct tide_trainer *trainer
     if (check_room(trainer, err))
         return -1;
     /* Measured before the arena is allocated: the measurement's own memory is freed by then. */
-    struct tide_device *device = trainer->device;
+    const struct tide_device *device = trainer->device;
     double peak = device->peak(device, trainer->options.settings.dtype);
     malloc_trim(0); /* what reading a tokenizer took is free, but still resident beside the plan */
     return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);

@@ -5,9 +5,8 @@
  * op.h. It is a table of functions, followed by the device's own data. Callers use places in an arena, in
  * bytes from its start, never pointers: only a device dereferences the memory of tensors.
  *
- * Made by a function of its own (cpu/cpu_device.h) -> scratch() and update_scratch(), while plans are made ->
- * take() an arena -> load() each program -> write(), run(), update(), read() ... -> give_back() ->
- * tide_device_free(). Not thread-safe.
+ * scratch() and update_scratch(), while plans are made -> take() an arena -> load() each program -> write(),
+ * run(), update(), read() ... -> give_back(). Not thread-safe. There is one device: cpu/cpu_device.h.
  *
  * run() and update() may return before they are done. All other functions of an arena behave as if all
  * earlier calls had completed. After load() nothing is allocated.
@@ -54,11 +53,10 @@ typedef void tide_watcher(void *context, enum tide_action action, const struct t
 struct tide_arena; /* each device has its own */
 
 struct tide_device {
-    void (*free)(struct tide_device *device);
     /* A name for people: what matrix products of that type run in. */
     const char *(*products)(const struct tide_device *device, enum tide_dtype from);
     /* Floating-point operations per second of a large product; NAN if unknown. */
-    double (*peak)(struct tide_device *device, enum tide_dtype dtype);
+    double (*peak)(const struct tide_device *device, enum tide_dtype dtype);
 
     /* ---- scratch needed besides operands; 0: none */
 
@@ -71,7 +69,7 @@ struct tide_device {
     /* ---- memory */
 
     /* Allocates sections of these sizes, one after another, as zeros. The graph must outlive the arena. */
-    int (*take)(struct tide_device *device, const struct tide_graph *graph, const size_t *bytes,
+    int (*take)(const struct tide_device *device, const struct tide_graph *graph, const size_t *bytes,
                 struct tide_arena **ret_arena, struct tide_err *err);
     void (*give_back)(struct tide_arena *arena);
     void (*write)(struct tide_arena *arena, size_t to, const void *from, size_t bytes);
@@ -104,11 +102,5 @@ struct tide_device {
     double (*norm)(struct tide_arena *arena);
     void (*wait)(struct tide_arena *arena);
 };
-
-static inline void tide_device_free(struct tide_device *device)
-{
-    if (device)
-        device->free(device);
-}
 
 #endif

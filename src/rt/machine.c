@@ -22,7 +22,7 @@ struct loaded {
 
 struct tide_machine {
     const struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_plan plan;
     struct tide_arena *arena;
     char *inputs; /* host memory */
@@ -244,8 +244,8 @@ static int fill_machine(struct tide_machine *m, struct tide_err *err)
     return 0;
 }
 
-int tide_machine_new(const struct tide_graph *graph, struct tide_device *device, const struct tide_plan *plan,
-                     struct tide_machine **ret_machine, struct tide_err *err)
+int tide_machine_new(const struct tide_graph *graph, const struct tide_device *device,
+                     const struct tide_plan *plan, struct tide_machine **ret_machine, struct tide_err *err)
 {
     struct tide_machine *m = calloc(1, sizeof *m);
     if (!m)

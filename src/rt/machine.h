@@ -49,8 +49,8 @@ int tide_plan_choose(const struct tide_graph *graph, const struct tide_device *d
 struct tide_machine;
 
 /* All memory is allocated and zero. Caller frees. graph and device must outlive it. */
-int tide_machine_new(const struct tide_graph *graph, struct tide_device *device, const struct tide_plan *plan,
-                     struct tide_machine **ret_machine, struct tide_err *err);
+int tide_machine_new(const struct tide_graph *graph, const struct tide_device *device,
+                     const struct tide_plan *plan, struct tide_machine **ret_machine, struct tide_err *err);
 void tide_machine_free(struct tide_machine *machine);
 
 /* Sets the source that programs ask for streamed parameters (graph.h). */

@@ -22,8 +22,6 @@
 enum tide_direction { TIDE_FORWARD, TIDE_BACKWARD };
 enum { TIDE_QUARTERS = 4 };
 
-struct tide_matmuls;
-
 /* Fills `to` with rows of a streamed parameter (graph.h), in its type. Returns -1 if it cannot; then nobody
  * reads what the program computes from them. */
 typedef int tide_source(void *context, int tensor, int64_t first, int64_t rows, void *to);
@@ -43,7 +41,6 @@ struct tide_call {
     /* For kernels only. source: fills those in[] that are NULL (tide_op.streams). */
     tide_source *source;
     void *source_context;
-    const struct tide_matmuls *matmuls;
     void *scratch;
     size_t scratch_bytes;
 };

@@ -47,9 +47,9 @@ static int load(struct tide_selfplay_player *p, const char *run, struct tide_err
     if (!p->graph)
         return tide_err_set(err, "out of memory for the net");
     if (tide_netplayer_build(p->graph, &config, "", batches, 2, &p->net, err) ||
-        tide_checkpoint_check(path, p->graph, err) || tide_cpu_device_new(false, &p->device, err) ||
-        tide_plan_make(p->graph, p->device, &none, &plan, err) ||
-        tide_machine_new(p->graph, p->device, &plan, &p->machine, err) ||
+        tide_checkpoint_check(path, p->graph, err) ||
+        tide_plan_make(p->graph, &tide_cpu_device, &none, &plan, err) ||
+        tide_machine_new(p->graph, &tide_cpu_device, &plan, &p->machine, err) ||
         tide_checkpoint_load(path, p->graph, p->machine, false, err))
         return -1;
     p->net.game = &p->game;
@@ -76,7 +76,6 @@ void tide_selfplay_free(struct tide_selfplay_player *p)
     if (!p)
         return;
     tide_machine_free(p->machine);
-    tide_device_free(p->device);
     tide_graph_free(p->graph);
     free(p);
 }

@@ -15,7 +15,6 @@ enum { TIDE_SELFPLAY_AT_ONCE = 16 }; /* the most positions its evaluator takes *
 struct tide_selfplay_player {
     struct tide_game game;
     struct tide_graph *graph;
-    struct tide_device *device;
     struct tide_machine *machine;
     struct tide_netplayer net;
     struct tide_evaluator evaluator;

@@ -222,7 +222,7 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_task_kind *kind = t->task->kind;
     size_t least = SIZE_MAX;
-    if (tide_cpu_device_new(false, &t->device, err) || make_graph(t, &t->graph, err))
+    if (make_graph(t, &t->graph, err))
         return -1;
     settle_threads(t);
     int status = choose_plan(t, &least, err);
@@ -243,6 +243,7 @@ int tide_trainer_new(struct tide_task *task, const struct tide_train_options *op
         return tide_err_set(err, "out of memory");
     }
     t->task = task;
+    t->device = &tide_cpu_device;
     t->options = *options;
     t->out = (struct tide_checkpoint_dir){.path = options->out, .keep = options->keep, .fd = -1};
     if (lock_out(t, err) || find_resumed(t, err) || take_resumed(t, err) || settle(t, err) ||
@@ -274,7 +275,6 @@ void tide_trainer_free(struct tide_trainer *t)
         return;
     t->task->kind->free(t->task);
     tide_machine_free(t->machine);
-    tide_device_free(t->device);
     tide_graph_free(t->graph);
     tide_checkpoint_leave(&t->out);
     free(t);

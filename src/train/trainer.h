@@ -30,7 +30,7 @@ struct tide_trainer {
     struct tide_task *task;
     struct tide_train_options options; /* settled */
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_plan plan, least;          /* the chosen and the smallest one */
     struct tide_machine *machine;          /* NULL before the start */
     int64_t done;                          /* steps, with those before a resume */

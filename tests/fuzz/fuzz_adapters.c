@@ -71,7 +71,6 @@ static bool is_untouched(const struct tide_graph *graph, struct tide_machine *ma
 static void load(const char *path, const struct tide_gpt_config *config)
 {
     struct tide_graph *graph = tide_graph_new(TIDE_F32);
-    struct tide_device *device = NULL;
     struct tide_machine *machine = NULL;
     struct tide_choices choices = {0};
     struct tide_plan plan;
@@ -79,13 +78,12 @@ static void load(const char *path, const struct tide_gpt_config *config)
     struct tide_err err;
     TIDE_CHECK_TRUE(graph != NULL);
     if (tide_gpt_build(graph, config, 1, config->positions, &gpt, &err) ||
-        tide_cpu_device_new(true, &device, &err) || tide_plan_make(graph, device, &choices, &plan, &err) ||
-        tide_machine_new(graph, device, &plan, &machine, &err))
+        tide_plan_make(graph, &tide_cpu_device, &choices, &plan, &err) ||
+        tide_machine_new(graph, &tide_cpu_device, &plan, &machine, &err))
         abort();
     if (tide_checkpoint_load(path, graph, machine, false, &err))
         TIDE_CHECK_TRUE(is_untouched(graph, machine));
     tide_machine_free(machine);
-    tide_device_free(device);
     tide_graph_free(graph);
 }
 

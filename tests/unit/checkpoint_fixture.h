@@ -30,7 +30,6 @@ static const struct tide_gpt_config config = {.vocabulary = 13,
 
 struct world {
     struct tide_graph *graph;
-    struct tide_device *device;
     struct tide_machine *machine, *other;
     struct tide_data *data;
     struct tide_language language;
@@ -60,8 +59,8 @@ static inline struct tide_machine *new_machine(const struct tide_graph *graph)
     struct tide_err err;
     struct tide_plan plan;
     struct tide_machine *machine;
-    ok(tide_plan_make(graph, w.device, &(struct tide_choices){0}, &plan, &err), &err);
-    ok(tide_machine_new(graph, w.device, &plan, &machine, &err), &err);
+    ok(tide_plan_make(graph, &tide_cpu_device, &(struct tide_choices){0}, &plan, &err), &err);
+    ok(tide_machine_new(graph, &tide_cpu_device, &plan, &machine, &err), &err);
     return machine;
 }
 
@@ -69,7 +68,6 @@ static inline int set_up_all(void **state)
 {
     (void)state;
     struct tide_err err;
-    ok(tide_cpu_device_new(true, &w.device, &err), &err);
     w.graph = new_graph(&config);
     w.machine = new_machine(w.graph);
     w.other = new_machine(w.graph);
@@ -85,7 +83,6 @@ static inline int tear_down_all(void **state)
     tide_data_free(w.data);
     tide_machine_free(w.machine);
     tide_machine_free(w.other);
-    tide_device_free(w.device);
     tide_graph_free(w.graph);
     return 0;
 }

@@ -3,7 +3,7 @@
  * any batch, and again when they may have changed, or when another program has had their memory.
  */
 #include "lent.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/op.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ enum { IN = 24, OUT = 40, BATCHES = 2 };
 
 struct net {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_machine *machine;
     int weight, programs[BATCHES], y[BATCHES];
     int other, planes; /* a program that keeps nothing, and its input */
@@ -56,7 +56,7 @@ static void build(struct net *n)
 
 static struct net set_up(void)
 {
-    struct net n = {.graph = tide_graph_new(TIDE_F32), .device = new_device(false)};
+    struct net n = {.graph = tide_graph_new(TIDE_F32), .device = &tide_cpu_device};
     struct tide_plan plan;
     struct tide_err err;
     build(&n);
@@ -74,7 +74,6 @@ static struct net set_up(void)
 static void tear_down(struct net *n)
 {
     tide_machine_free(n->machine);
-    tide_device_free(n->device);
     tide_graph_free(n->graph);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "convert_rows.h"
 #include "lent.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/update.h"
@@ -32,8 +32,7 @@ static const struct tide_gpt_config config = {.vocabulary = 31,
 
 struct model {
     struct tide_graph *graph;
-    struct tide_device *device;
-    bool plain; /* its products are */
+    const struct tide_device *device;
     struct tide_gpt gpt;
 };
 
@@ -43,8 +42,7 @@ static void ok(int status, const struct tide_err *err)
         fail_msg("%s", err->text);
 }
 
-static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtype compute, bool plain,
-                             int64_t batch)
+static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtype compute, int64_t batch)
 {
     struct tide_err err;
     struct model m = {.graph = tide_graph_new(compute)};
@@ -54,24 +52,22 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
                         .numbers; /* several of each, the last ones smaller */
     tile[0] = 16;
     tile[1] = 8;
-    m.device = new_device(plain);
-    m.plain = plain;
+    m.device = &tide_cpu_device;
     return m;
 }
 
-static struct model new_model_of(enum tide_dtype compute, bool plain, int64_t batch)
+static struct model new_model_of(enum tide_dtype compute, int64_t batch)
 {
-    return model_of(&config, compute, plain, batch);
+    return model_of(&config, compute, batch);
 }
 
-static struct model new_model(enum tide_dtype compute, bool plain)
+static struct model new_model(enum tide_dtype compute)
 {
-    return new_model_of(compute, plain, BATCH);
+    return new_model_of(compute, BATCH);
 }
 
 static void free_model(struct model *m)
 {
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 
@@ -163,7 +159,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !is_slow() && tide_threads() < (is_long() ? 3 : 2) && !m->plain;
+    bool every = !is_slow() && tide_threads() < (is_long() ? 3 : 2);
     int step = !every ? TIDE_QUARTERS : is_long() ? 1 : 2;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.recompute = 0; choices.recompute <= BLOCKS; choices.recompute += is_slow() ? BLOCKS : 1)
@@ -180,13 +176,12 @@ static void recomputing_chunking_and_fusing_change_no_bit(void **state)
     (void)state;
     for (int threads = 1; threads <= (is_slow() ? 2 : 3); threads++) {
         tide_threads_set(threads);
-        for (int which = is_slow() && threads == 1 ? 2 : 0; which < (threads == 1 ? 3 : 2);
-             which++) { /* f32, bf16, f32 in plain C */
-            struct model m = new_model(which == 1 ? TIDE_BF16 : TIDE_F32, which == 2);
+        for (int dtype = TIDE_F32; dtype <= TIDE_BF16; dtype++) {
+            struct model m = new_model((enum tide_dtype)dtype);
             every_plan_gives_the_same_bits(&m, 0.5F, 1);
-            if (which < 2 && threads != 2)
+            if (threads != 2)
                 every_plan_gives_the_same_bits(&m, 0, 1);
-            if (which == 0)
+            if (dtype == TIDE_F32)
                 every_plan_gives_the_same_bits(&m, 0.5F, 3);
             free_model(&m);
         }
@@ -207,7 +202,7 @@ static void threads_change_no_bit(void **state)
                 float loss = NAN;
                 tide_threads_set(threads);
                 tide_threads_use(used);
-                struct model m = new_model((enum tide_dtype)dtype, false);
+                struct model m = new_model((enum tide_dtype)dtype);
                 ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
                 char *trained = train(&m, &plan, 0.5F, 1, &loss);
                 first = first ? first : trained;
@@ -234,7 +229,7 @@ static void an_update_that_waits_gives_the_same_bits(void **state)
                                                  .epsilon = 1e-5F};
     for (int threads = is_slow() ? 2 : 1; threads <= (is_slow() ? 2 : 3); threads++) {
         tide_threads_set(threads);
-        struct model m = model_of(&large, TIDE_F32, false, 6);
+        struct model m = model_of(&large, TIDE_F32, 6);
         char *states[2];
         size_t bytes = 0;
         for (int fused = 0; fused < 2; fused++) {
@@ -260,7 +255,7 @@ static void micro_batches_add_up_to_one_batch(void **state)
 {
     (void)state;
     struct tide_err err;
-    struct model whole = new_model_of(TIDE_F32, false, 8), part = new_model_of(TIDE_F32, false, 2);
+    struct model whole = new_model_of(TIDE_F32, 8), part = new_model_of(TIDE_F32, 2);
     struct tide_choices choices = {.clips = true};
     struct tide_plan plan;
     ok(tide_plan_make(whole.graph, whole.device, &choices, &plan, &err), &err);
@@ -302,7 +297,7 @@ static void every_parameter_gets_a_gradient(void **state)
 {
     (void)state;
     struct tide_err err;
-    struct model m = new_model(TIDE_F32, false);
+    struct model m = new_model(TIDE_F32);
     struct tide_choices choices = {0};
     struct tide_plan plan;
     ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
@@ -344,7 +339,7 @@ static struct model stored_model(enum tide_dtype stored, enum tide_dtype compute
     m.graph->freezes = stored == TIDE_I8;
     m.graph->optimizer = optimizer;
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    m.device = new_device(false);
+    m.device = &tide_cpu_device;
     return m;
 }
 
@@ -456,12 +451,12 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
     struct tide_choices none = {0};
     struct tide_plan plan, all;
     struct tide_update_rule rule = rule_of(0.5F);
-    struct model m = {.graph = tide_graph_new(TIDE_F32)}, whole = new_model(TIDE_F32, false);
+    struct model m = {.graph = tide_graph_new(TIDE_F32)}, whole = new_model(TIDE_F32);
     int64_t dims[2] = {config.hidden, config.channels};
     int trained = tide_graph_parameter(m.graph, "h.2.mlp.c_proj.weight", true, 2, dims);
     m.graph->freezes = true; /* all but the last block's last product */
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    m.device = new_device(false);
+    m.device = &tide_cpu_device;
     ok(tide_plan_make(m.graph, m.device, &none, &plan, &err), &err);
     ok(tide_plan_make(whole.graph, whole.device, &none, &all, &err), &err);
     assert_int_equal(plan.bytes[TIDE_GRADIENTS], tide_aligned((size_t)(dims[0] * dims[1]) * 4));
@@ -495,7 +490,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
 {
     (void)state;
     struct tide_err err;
-    struct model m = new_model(TIDE_F32, false);
+    struct model m = new_model(TIDE_F32);
     struct tide_choices choices = {.recompute = 2};
     struct tide_plan plan;
     ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
@@ -534,7 +529,7 @@ enum { OF_NORM, OF_SUM, OF_PRODUCT, ENDS };
  * it reads. */
 static struct model new_tangle(int end)
 {
-    struct model m = {.graph = tide_graph_new(TIDE_F32), .device = new_device(true)};
+    struct model m = {.graph = tide_graph_new(TIDE_F32), .device = &tide_cpu_device};
     struct tide_graph *g = m.graph;
     struct tide_err err;
     int64_t rows = 2 * SEQUENCE, C = 12, table[2] = {31, C}, places[2] = {SEQUENCE, C}, square[2] = {C, C};

@@ -1,7 +1,6 @@
 /*
- * test_rt_ops.c - each operator alone, at odd shapes, in f32 and in bf16, with the matrix library and
- * without, with one thread and with three: its results against its plain reference, its gradients against
- * differences.
+ * test_rt_ops.c - each operator alone, at odd shapes, in f32 and in bf16, with one thread and with three: its
+ * results against its plain reference, its gradients against differences.
  *
  * How far two ways of computing a tensor may be apart is said as a part of the largest number in it:
  *
@@ -18,6 +17,7 @@
 #include "op_trials.h"
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "sanitized.h"
 
@@ -68,7 +68,6 @@ static void every_operator_is_tried_and_has_a_reference(void **state)
 
 struct bench {
     struct tide_graph *graph;
-    const struct tide_matmuls *matmuls;
     struct tide_call forward, backward;
     void *data[16], *gradients[16];
 };
@@ -139,28 +138,25 @@ static void fill(struct bench *b, int tensor)
 static void give_scratch(const struct bench *b, enum tide_direction direction, int64_t spared,
                          struct tide_call *call)
 {
-    size_t bytes =
-        tide_cpu_scratch(&(struct tide_need){b->matmuls, b->graph, call->node, direction, (int)spared});
+    size_t bytes = tide_cpu_scratch(&(struct tide_need){b->graph, call->node, direction, (int)spared});
     call->scratch = memory(bytes);
     call->scratch_bytes = bytes;
 }
 
 /* Gradients hold numbers: those of outputs are what comes in, those of inputs what was there before. */
-static struct bench set_up(const struct trial *trial, struct types types, bool plain)
+static struct bench set_up(const struct trial *trial, struct types types)
 {
-    static const struct tide_matmuls usual, reference = {.is_reference = true};
     struct tide_err err = {0};
     struct bench b = {.graph = tide_graph_new(types.compute)};
     assert_non_null(b.graph);
     b.graph->stored = types.stored;
     tide_graph_program(b.graph, "trial", false);
     trial->make(b.graph, trial->n);
-    b.matmuls = plain ? &reference : &usual;
     if (tide_graph_failed(b.graph, &err))
         fail_msg("%s: %s", trial->op, err.text);
     const struct tide_node *node = &b.graph->nodes[0];
     assert_string_equal(node->op->name, trial->op);
-    b.forward = (struct tide_call){.graph = b.graph, .node = node, .matmuls = b.matmuls, .loss_scale = 0.5F};
+    b.forward = (struct tide_call){.graph = b.graph, .node = node, .loss_scale = 0.5F};
     seed = 42;
     for (int i = 0; i < b.graph->tensor_count; i++) {
         b.data[i] = memory(b.graph->tensors[i].bytes);
@@ -236,19 +232,17 @@ static void agree(const struct bench *a, void *const *of_a, const struct bench *
     }
     if (!(worst <= largest * (narrow ? reference_bf16 : reference_f32)))
         fail_msg("%s, %s, %s products, %d threads, (%lld, %lld): %s of tensor %d is off by %g of %g",
-                 a->forward.node->op->name, narrow ? "bf16" : "f32",
-                 tide_matmuls_name(a->matmuls, a->graph->compute), tide_threads(),
-                 (long long)a->graph->tensors[tensor].dims[0], (long long)a->graph->tensors[tensor].dims[1],
-                 what, tensor, worst, largest);
+                 a->forward.node->op->name, narrow ? "bf16" : "f32", tide_matmul_name(a->graph->compute),
+                 tide_threads(), (long long)a->graph->tensors[tensor].dims[0],
+                 (long long)a->graph->tensors[tensor].dims[1], what, tensor, worst, largest);
 }
 
 /* What the reference makes of it, gradients written (adds[0]) and added to (adds[1]). */
 static struct bench reference_of(const struct trial *trial, struct types types, unsigned adds)
 {
-    struct bench b = set_up(trial, types, true);
+    struct bench b = set_up(trial, types);
     const struct tide_op *op = b.forward.node->op;
     b.backward.adds = adds;
-    b.forward.matmuls = b.backward.matmuls = NULL;
     b.forward.scratch = b.backward.scratch = (free(b.forward.scratch), free(b.backward.scratch), NULL);
     op->reference_forward(&b.forward);
     if (has_backward(&b))
@@ -256,13 +250,13 @@ static struct bench reference_of(const struct trial *trial, struct types types, 
     return b;
 }
 
-static void compare(const struct trial *trial, struct types types, bool plain, const struct bench *written,
+static void compare(const struct trial *trial, struct types types, const struct bench *written,
                     const struct bench *added)
 {
     static const unsigned masks[] = {0, 7, 2, 5};
     int operands = written->forward.node->in_count;
     for (int m = is_slow() && operands > 1 ? 2 : 0; m < (operands == 1 ? 2 : 4); m++) {
-        struct bench b = set_up(trial, types, plain);
+        struct bench b = set_up(trial, types);
         const struct tide_node *node = b.forward.node;
         unsigned adds = masks[m] & ~(node->op->is_loss ? 1U : 0); /* that of a loss is always the first */
         run(&b, adds);
@@ -296,13 +290,10 @@ static void every_operator_agrees_with_its_reference(void **state)
                 continue;
             struct bench written = reference_of(&trials[t], ways[way], 0),
                          added = reference_of(&trials[t], ways[way], ~0U);
-            for (int threads = 1; threads <= 3; threads += 2)
-                for (int plain = 0; plain < 2; plain++) {
-                    if (!is_long() && plain == (threads > 1)) /* each way once */
-                        continue;
-                    tide_threads_set(threads);
-                    compare(&trials[t], ways[way], plain, &written, &added);
-                }
+            for (int threads = 1; threads <= 3; threads += 2) {
+                tide_threads_set(threads);
+                compare(&trials[t], ways[way], &written, &added);
+            }
             tear_down(&written);
             tear_down(&added);
         }
@@ -313,7 +304,7 @@ static void rows_of_a_token_are_summed_before_they_are_rounded(void **state)
 {
     (void)state;
     static const struct trial trial = {"embed", make_embed, {1000, 100, 3, 5, 100}};
-    struct bench b = set_up(&trial, (struct types){TIDE_F32, TIDE_BF16}, true);
+    struct bench b = set_up(&trial, (struct types){TIDE_F32, TIDE_BF16});
     const struct tide_node *node = b.forward.node;
     for (int64_t i = 0; i < 1000; i++)
         ((int32_t *)b.data[node->in[0]])[i] = 1;
@@ -333,12 +324,12 @@ static void only_what_is_wanted_is_written(void **state)
     (void)state;
     tide_threads_set(1);
     for (int t = 0; t < TRIALS; t++) {
-        struct bench all = set_up(&trials[t], ways[0], true);
+        struct bench all = set_up(&trials[t], ways[0]);
         const struct tide_node *node = all.forward.node;
         run(&all, 0);
         for (int i = 0; has_backward(&all) && tide_cpu_kernels(node->op)->backward && i < node->in_count;
              i++) {
-            struct bench one = set_up(&trials[t], ways[0], true);
+            struct bench one = set_up(&trials[t], ways[0]);
             for (int k = 0; k < node->in_count; k++)
                 one.backward.in_grad[k] = k == i ? one.backward.in_grad[k] : NULL;
             run(&one, 0);
@@ -370,8 +361,7 @@ static void rows_without_a_target_are_not_read(void **state)
                                         {"head", make_policy, {13, 5, 83, 4, 30}}};
     for (int t = 0; t < 2; t++)
         for (int way = 0; way < WAYS; way++) {
-            struct bench numbers = set_up(&both[t], ways[way], false),
-                         nans = set_up(&both[t], ways[way], false);
+            struct bench numbers = set_up(&both[t], ways[way]), nans = set_up(&both[t], ways[way]);
             int x = nans.forward.node->in[0];
             const int32_t *targets = nans.data[nans.forward.node->in[2]];
             for (int64_t i = 0; i < 13 * 5; i++)
@@ -390,7 +380,7 @@ static void without_a_target_nothing_is_learned(void **state)
 {
     (void)state;
     static const struct trial trial = {"head", make_head, {9, 5, 83, 4, 30}};
-    struct bench b = set_up(&trial, ways[0], false);
+    struct bench b = set_up(&trial, ways[0]);
     const struct tide_node *node = b.forward.node;
     for (int64_t i = 0; i < 9; i++)
         ((int32_t *)b.data[node->in[2]])[i] = -1;
@@ -409,11 +399,11 @@ static void bits_are_the_same_for_every_number_of_threads(void **state)
     (void)state;
     for (int t = 0; t < TRIALS; t++) {
         tide_threads_set(1);
-        struct bench one = set_up(&trials[t], ways[0], false);
+        struct bench one = set_up(&trials[t], ways[0]);
         run(&one, 0);
         for (int threads = is_slow() ? 3 : 2; threads <= (is_slow() ? 3 : 5); threads++) {
             tide_threads_set(threads);
-            struct bench more = set_up(&trials[t], ways[0], false);
+            struct bench more = set_up(&trials[t], ways[0]);
             run(&more, 0);
             have_the_same_bits(&one, &more);
             tear_down(&more);
@@ -428,7 +418,7 @@ static void bits_are_the_same_for_every_number_of_threads(void **state)
 static struct bench measured(const struct trial *trial, int threads, bool learns, bool by_reference)
 {
     tide_threads_set(threads);
-    struct bench b = set_up(trial, ways[0], false);
+    struct bench b = set_up(trial, ways[0]);
     b.forward.learns = learns;
     (by_reference ? b.forward.node->op->reference_forward
                   : tide_cpu_kernels(b.forward.node->op)->forward)(&b.forward);
@@ -439,7 +429,7 @@ static void running_statistics_follow_batches_that_are_learned_from(void **state
 {
     (void)state;
     static const struct trial trial = {"batchnorm", make_batchnorm, {300, 131}};
-    struct bench before = set_up(&trial, ways[0], false), theirs = measured(&trial, 1, true, true),
+    struct bench before = set_up(&trial, ways[0]), theirs = measured(&trial, 1, true, true),
                  one = measured(&trial, 1, true, false), three = measured(&trial, 3, true, false),
                  again = measured(&trial, 3, false, false);
     for (int i = 3; i < 5; i++) {
@@ -460,7 +450,7 @@ static void statistics_that_are_no_numbers_are_left_out(void **state)
 {
     (void)state;
     static const struct trial trial = {"batchnorm", make_batchnorm, {37, 5}};
-    struct bench b = set_up(&trial, ways[0], false), before = set_up(&trial, ways[0], false);
+    struct bench b = set_up(&trial, ways[0]), before = set_up(&trial, ways[0]);
     ((float *)b.data[b.forward.node->in[0]])[2] = INFINITY;
     b.forward.learns = true;
     tide_cpu_kernels(b.forward.node->op)->forward(&b.forward);
@@ -512,7 +502,7 @@ static double worst_of(const struct bench *b, struct bench *twin, int operand)
 /* The same numbers in f32. */
 static struct bench twin_of(const struct trial *trial, const struct bench *b)
 {
-    struct bench twin = set_up(trial, ways[0], false);
+    struct bench twin = set_up(trial, ways[0]);
     for (int i = 0; i < b->graph->tensor_count; i++)
         for (int64_t k = 0; dtype_of(b, i) == TIDE_BF16 && k < count_of(b, i); k++) {
             if (b->graph->tensors[i].producer < 0)
@@ -522,9 +512,9 @@ static struct bench twin_of(const struct trial *trial, const struct bench *b)
     return twin;
 }
 
-static void compare_slopes(const struct trial *trial, struct types types, bool plain)
+static void compare_slopes(const struct trial *trial, struct types types)
 {
-    struct bench b = set_up(trial, types, plain), twin = twin_of(trial, &b);
+    struct bench b = set_up(trial, types), twin = twin_of(trial, &b);
     double bound = is_narrow(types) ? slope_bf16 : slope_f32;
     run(&b, 0);
     for (int i = 0; i < b.forward.node->in_count; i++) {
@@ -543,9 +533,8 @@ static void every_gradient_is_a_slope(void **state)
     tide_threads_set(1);
     for (int t = 0; t < TRIALS; t++)
         for (int way = 0; way < WAYS; way++)
-            for (int plain = 0; plain < 2; plain++)
-                if (is_long() || (is_tried(t, way) && plain == (t + way) % 2))
-                    compare_slopes(&trials[t], ways[way], plain);
+            if (is_long() || is_tried(t, way))
+                compare_slopes(&trials[t], ways[way]);
 }
 
 int main(void)

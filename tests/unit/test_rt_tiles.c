@@ -394,26 +394,6 @@ static void int8_has_the_bits_of_the_same_numbers_in_f32(void **state)
     for_each_kind(stored_in);
 }
 
-/* Also in plain C, sums in f64. */
-static void int8_is_the_same_in_the_reference(void **state)
-{
-    enum { M = 3, N = 70, K = 131 };
-    const struct tide_matmuls plain = {.is_reference = true};
-    (void)state;
-    for (int way = 0; way < 4; way++) {
-        struct tide_product p = tide_product(M, N, K, way & 1, way & 2, TIDE_BF16, TIDE_F32);
-        struct stored a = stored_of(way & 1 ? K : M, way & 1 ? M : K, 7),
-                      b = stored_of(way & 2 ? N : K, way & 2 ? K : N, 8);
-        float should[M * N], c[M * N];
-        tide_product_stored(&p, TIDE_F32, TIDE_F32);
-        tide_matmul(&plain, &p, a.wide, b.wide, NULL, should, NULL);
-        tide_product_stored(&p, TIDE_I8, TIDE_I8);
-        tide_matmul(&plain, &p, a.whole, b.whole, NULL, c, NULL);
-        assert_memory_equal(c, should, sizeof c);
-        free(a.whole), free(a.wide), free(b.whole), free(b.wide);
-    }
-}
-
 /* What is not a number in one block of int8 stays in what is made of that block. */
 static void bad_blocks_of(const struct tide_tile_kind *kind)
 {
@@ -614,7 +594,6 @@ int main(void)
         cmocka_unit_test(a_part_has_the_bits_of_the_whole),
         cmocka_unit_test(what_is_no_number_stays_where_it_is),
         cmocka_unit_test(int8_has_the_bits_of_the_same_numbers_in_f32),
-        cmocka_unit_test(int8_is_the_same_in_the_reference),
         cmocka_unit_test(a_bad_block_of_int8_stays_where_it_is),
         cmocka_unit_test(nothing_beyond_an_operand_is_asked_for),
         cmocka_unit_test(few_rows_have_the_bits_of_rows_in_tiles),

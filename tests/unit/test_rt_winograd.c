@@ -8,7 +8,7 @@
  * the worst of three instruction sets: 23 roundings; 2.4 times.)
  */
 #include "lent.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
 #include "rt/window.h"
 #include "sanitized.h"
@@ -29,7 +29,7 @@ static const double roundings = 64.0 / (1 << 24), times_direct = 3;
 /* A convolution in programs of two batches. */
 struct net {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_machine *machine;
     struct tide_board board;
     int64_t in, out;
@@ -73,7 +73,7 @@ static void fill(struct net *n, int64_t boards)
 static struct net set_up(int64_t columns, int64_t rows, int64_t in, int64_t out, int64_t boards)
 {
     struct net n = {.graph = tide_graph_new(TIDE_F32),
-                    .device = new_device(false),
+                    .device = &tide_cpu_device,
                     .board = {columns, rows},
                     .in = in,
                     .out = out};
@@ -99,7 +99,6 @@ static struct net set_up(int64_t columns, int64_t rows, int64_t in, int64_t out,
 static void tear_down(struct net *n)
 {
     tide_machine_free(n->machine);
-    tide_device_free(n->device);
     tide_graph_free(n->graph);
 }
 

@@ -3,7 +3,7 @@
  * changes no bit, running statistics included, and that the net that plays is the one that learned.
  */
 #include "lent.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "sanitized.h"
 #include "rt/cpu/threads.h"
 #include "train/boardnet.h"
@@ -96,7 +96,7 @@ enum { BATCH = 16 };
 
 struct trained {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_boardnet_config config;
     struct tide_boardnet net;
     struct tide_boardnet_player player, rival;
@@ -134,7 +134,7 @@ static void fill_inputs(struct trained *t)
 static struct trained set_up_budgeted(const char *net, struct tide_choices choices, size_t budget)
 {
     struct tide_err err;
-    struct trained t = {.graph = tide_graph_new(TIDE_F32), .device = new_device(false)};
+    struct trained t = {.graph = tide_graph_new(TIDE_F32), .device = &tide_cpu_device};
     struct tide_plan least;
     ok(tide_game_of("tictactoe", 0, false, &t.game, &err), &err);
     ok(tide_boardnet_preset(net, &t.game, &t.config, &err), &err);
@@ -160,7 +160,6 @@ static struct trained set_up(const char *net, struct tide_choices choices)
 static void tear_down(struct trained *t)
 {
     tide_machine_free(t->machine);
-    tide_device_free(t->device);
     tide_graph_free(t->graph);
 }
 

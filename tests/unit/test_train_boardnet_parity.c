@@ -8,7 +8,7 @@
  */
 #include "lent.h"
 #include "parity.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
 #include "train/boardnet.h"
 
@@ -59,7 +59,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 struct model {
     const struct net_case *of;
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_boardnet net;
     struct tide_boardnet_player player;
     struct tide_machine *machine;
@@ -108,7 +108,7 @@ static struct model set_up(const struct net_case *of, struct tide_choices choice
 {
     struct tide_err err;
     struct tide_plan plan;
-    struct model m = {.of = of, .graph = tide_graph_new(TIDE_F32), .device = new_device(false)};
+    struct model m = {.of = of, .graph = tide_graph_new(TIDE_F32), .device = &tide_cpu_device};
     assert_non_null(m.graph);
     tide_threads_set(1);
     ok(tide_boardnet_build(m.graph, &of->config, BATCH, 0.5F, &m.net, &err), &err);
@@ -122,7 +122,6 @@ static struct model set_up(const struct net_case *of, struct tide_choices choice
 static void tear_down(struct model *m)
 {
     tide_machine_free(m->machine);
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

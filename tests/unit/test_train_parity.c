@@ -8,7 +8,7 @@
  */
 #include "lent.h"
 #include "parity.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/threads.h"
 #include "train/sample.h"
@@ -33,7 +33,7 @@ enum { BATCH = 9, SEQUENCE = 29, ROWS = BATCH * SEQUENCE, STEPS = 20 };
 
 struct model {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_gpt gpt;
     struct tide_gpt_decoder decoder;
     struct tide_plan plan;
@@ -77,7 +77,7 @@ static struct model set_up(enum tide_dtype compute, struct tide_choices choices)
     assert_non_null(m.graph);
     tide_threads_set(1);
     ok(tide_gpt_build(m.graph, &parity_config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    m.device = new_device(false);
+    m.device = &tide_cpu_device;
     ok(tide_gpt_build_decoder(m.graph, &parity_config, 1, SEQUENCE, &m.decoder, &err), &err);
     ok(tide_plan_make(m.graph, m.device, &choices, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
@@ -88,7 +88,6 @@ static struct model set_up(enum tide_dtype compute, struct tide_choices choices)
 static void tear_down(struct model *m)
 {
     tide_machine_free(m->machine);
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

@@ -9,7 +9,7 @@
  */
 #include "lent.h"
 #include "parity.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/threads.h"
 
@@ -73,7 +73,7 @@ static const struct tide_case {
 
 struct model {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_gpt_policy policy;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -102,7 +102,7 @@ static void set_up(struct model *m, const struct tide_gpt_config *config, const 
                    int64_t sequences, struct tide_choices choices)
 {
     struct tide_err err;
-    *m = (struct model){.graph = tide_graph_new(TIDE_F32), .device = new_device(false)};
+    *m = (struct model){.graph = tide_graph_new(TIDE_F32), .device = &tide_cpu_device};
     assert_non_null(m->graph);
     tide_threads_set(1);
     m->graph->optimizer = &tide_optimizer_sgd;
@@ -122,7 +122,6 @@ static void set_up(struct model *m, const struct tide_gpt_config *config, const 
 static void tear_down(struct model *m)
 {
     tide_machine_free(m->machine);
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "lent.h"
 #include "failing_malloc.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
 #include "base/random.h"
@@ -33,7 +33,7 @@ static const struct tide_gpt_config small = {.vocabulary = 13,
 struct model {
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_gpt_decoder one, decoder; /* of one slot; of several */
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -70,7 +70,7 @@ static struct model new_model(const struct tide_gpt_config *config, enum tide_dt
     assert_non_null(m.graph);
     ok(tide_gpt_build_decoder(m.graph, config, slots, WINDOW, &m.decoder, &err), &err);
     ok(tide_gpt_build_decoder(m.graph, config, 1, WINDOW, &m.one, &err), &err);
-    m.device = new_device(false);
+    m.device = &tide_cpu_device;
     ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
     ok(tide_sampler_new(config, &m.one, m.machine, &m.sampler, &err), &err);
@@ -84,7 +84,6 @@ static void free_model(struct model *m)
     tide_rollout_free(m->rollout);
     tide_sampler_free(m->sampler);
     tide_machine_free(m->machine);
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

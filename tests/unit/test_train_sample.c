@@ -3,7 +3,7 @@
  */
 #include "lent.h"
 #include "failing_malloc.h"
-#include "new_device.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/op.h"
 #include "rt/cpu/threads.h"
 #include "base/random.h"
@@ -37,7 +37,7 @@ static void ok(int status, const struct tide_err *err)
 /* A model and its decoder, with a program that gives the logits of all rows of the whole pass. */
 struct model {
     struct tide_graph *graph;
-    struct tide_device *device;
+    const struct tide_device *device;
     struct tide_gpt gpt;
     struct tide_gpt_decoder decoder;
     struct tide_plan plan;
@@ -83,8 +83,8 @@ static void add_whole_pass(struct model *m)
     free(same);
 }
 
-static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtype compute, bool plain,
-                             int64_t window, const struct tide_choices *choices)
+static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtype compute, int64_t window,
+                             const struct tide_choices *choices)
 {
     struct tide_err err;
     struct model m = {.graph = tide_graph_new(compute)};
@@ -92,7 +92,7 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
     ok(tide_gpt_build(m.graph, shape, 1, SEQUENCE, &m.gpt, &err), &err);
     ok(tide_gpt_build_decoder(m.graph, shape, 1, window, &m.decoder, &err), &err);
     add_whole_pass(&m);
-    m.device = new_device(plain);
+    m.device = &tide_cpu_device;
     ok(tide_plan_make(m.graph, m.device, choices, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
     ok(tide_sampler_new(shape, &m.decoder, m.machine, &m.sampler, &err), &err);
@@ -100,17 +100,16 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
     return m;
 }
 
-static struct model new_model(enum tide_dtype compute, bool plain, int64_t window)
+static struct model new_model(enum tide_dtype compute, int64_t window)
 {
     struct tide_choices choices = {0};
-    return model_of(&config, compute, plain, window, &choices);
+    return model_of(&config, compute, window, &choices);
 }
 
 static void free_model(struct model *m)
 {
     tide_sampler_free(m->sampler);
     tide_machine_free(m->machine);
-    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 
@@ -145,9 +144,9 @@ static double loss_of(const float *logits, int32_t target)
     return log(sum) - (double)logits[target];
 }
 
-static void decoding_is_the_whole_pass(enum tide_dtype compute, bool plain, double tolerance)
+static void decoding_is_the_whole_pass(enum tide_dtype compute, double tolerance)
 {
-    struct model m = new_model(compute, plain, config.positions);
+    struct model m = new_model(compute, config.positions);
     float expected[SEQUENCE][VOCABULARY];
     int32_t text[SEQUENCE];
     double loss = 0, spread = 0;
@@ -182,19 +181,17 @@ static void decoding_gives_what_the_whole_pass_gives_at_every_position(void **st
 {
     (void)state;
     tide_threads_set(2);
-    decoding_is_the_whole_pass(TIDE_F32, false, 5e-6);
+    decoding_is_the_whole_pass(TIDE_F32, 5e-6);
     tide_threads_set(1);
-    decoding_is_the_whole_pass(TIDE_F32, false, 5e-6);
-    decoding_is_the_whole_pass(TIDE_BF16, false, 5e-3);
-    decoding_is_the_whole_pass(TIDE_F32, true, 5e-6);
-    decoding_is_the_whole_pass(TIDE_BF16, true, 5e-3);
+    decoding_is_the_whole_pass(TIDE_F32, 5e-6);
+    decoding_is_the_whole_pass(TIDE_BF16, 5e-3);
 }
 
 static void a_full_window_goes_on_with_its_newer_half(void **state)
 {
     (void)state;
     enum { WINDOW = 9, TEXT = 30 };
-    struct model m = new_model(TIDE_F32, false, WINDOW);
+    struct model m = new_model(TIDE_F32, WINDOW);
     int32_t text[TEXT];
     int64_t first = 0;
     for (int i = 0; i < TEXT; i++) {
@@ -222,7 +219,7 @@ static void a_full_window_goes_on_with_its_newer_half(void **state)
 static void a_window_of_one_place_is_enough_to_speak(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, false, 1);
+    struct model m = new_model(TIDE_F32, 1);
     struct tide_sample_rule rule = {.top_p = 1};
     int32_t prompt[3] = {1, 2, 3}, out[7];
     assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 3, &rule, -1, out, 7), 7);
@@ -232,8 +229,8 @@ static void a_window_of_one_place_is_enough_to_speak(void **state)
 static void training_between_samples_changes_nothing_but_the_weights(void **state)
 {
     (void)state;
-    struct model with = new_model(TIDE_F32, false, config.positions),
-                 without = new_model(TIDE_F32, false, config.positions);
+    struct model with = new_model(TIDE_F32, config.positions),
+                 without = new_model(TIDE_F32, config.positions);
     struct model *both[2] = {&with, &without};
     struct tide_update_rule rule = {.step = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .micro_batches = 1};
@@ -271,14 +268,14 @@ static void programs_share_memory(void **state)
 {
     (void)state;
     struct tide_choices least = {.recompute = 3, .fused = true};
-    struct model m = new_model(TIDE_F32, false, config.positions);
+    struct model m = new_model(TIDE_F32, config.positions);
     assert_true(decoder_bytes(&m) < m.plan.layouts[m.gpt.train].bytes);
     assert_int_equal(m.plan.bytes[TIDE_PASSES], m.plan.layouts[m.gpt.train].bytes);
     assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
     free_model(&m);
     struct tide_gpt_config big = config;
     big.positions = 4000;
-    m = model_of(&big, TIDE_F32, false, 4000, &least);
+    m = model_of(&big, TIDE_F32, 4000, &least);
     assert_true(decoder_bytes(&m) > m.plan.layouts[m.gpt.train].bytes);
     assert_int_equal(m.plan.bytes[TIDE_PASSES], decoder_bytes(&m));
     assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
@@ -289,7 +286,7 @@ static void a_decoder_of_another_model_is_refused(void **state)
 {
     (void)state;
     struct tide_err err = {0};
-    struct model m = new_model(TIDE_F32, false, config.positions);
+    struct model m = new_model(TIDE_F32, config.positions);
     struct tide_gpt_config other = config;
     struct tide_gpt_decoder decoder;
     other.hidden--;
@@ -305,11 +302,11 @@ static void slots_decode_as_if_alone(void **state)
     enum { SLOTS = 3 };
     for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
         struct tide_err err;
-        struct model alone = new_model(compute, false, config.positions), m = {.graph = NULL};
+        struct model alone = new_model(compute, config.positions), m = {.graph = NULL};
         struct tide_choices none = {0};
         m.graph = tide_graph_new(compute);
         ok(tide_gpt_build_decoder(m.graph, &config, SLOTS, config.positions, &m.decoder, &err), &err);
-        m.device = new_device(false);
+        m.device = &tide_cpu_device;
         ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
         ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
         for (int i = 0; i < m.graph->tensor_count; i++) {
@@ -351,7 +348,7 @@ static void speaking_allocates_nothing(void **state)
     (void)state;
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
-    struct model m = new_model(TIDE_F32, true, 20);
+    struct model m = new_model(TIDE_F32, 20);
     struct tide_sample_rule rule = {.temperature = 1, .top_k = 7, .top_p = 0.9, .seed = 3};
     int32_t prompt[30], out[40];
     for (int i = 0; i < 30; i++)
@@ -372,7 +369,7 @@ static void a_failed_allocation_is_said(void **state)
     (void)state;
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
-    struct model m = new_model(TIDE_F32, true, 20);
+    struct model m = new_model(TIDE_F32, 20);
     bool failed = true;
     for (long good = 0; failed; good++) {
         struct tide_err err = {0};
@@ -394,7 +391,7 @@ static void a_seed_says_the_same_again(void **state)
 {
     (void)state;
     enum { COUNT = 60 };
-    struct model m = new_model(TIDE_F32, false, config.positions);
+    struct model m = new_model(TIDE_F32, config.positions);
     struct tide_sample_rule rule = {.temperature = 1, .top_k = 8, .top_p = 0.95, .seed = 1};
     int32_t prompt[1] = {3}, first[COUNT], again[COUNT], other[COUNT];
     assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, -1, first, COUNT), COUNT);

@@ -7,6 +7,7 @@
  */
 #include "base/whole.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/window_products.h"
@@ -66,10 +67,9 @@ static struct tide_product product_of(const struct tide_windows *w, int64_t rows
     return p;
 }
 
-static bool are_in_place(const struct tide_matmuls *matmuls, const struct tide_windows *w,
-                         enum tide_dtype from)
+static bool are_in_place(const struct tide_windows *w, enum tide_dtype from)
 {
-    return !matmuls->is_reference && tide_windows_fit(tide_tile_kind(from), w);
+    return tide_windows_fit(tide_tile_kind(from), w);
 }
 
 /* ---- gathered; scratch holds some windows, the sums of a weight's gradient, and the products' scratch */
@@ -99,27 +99,24 @@ static size_t sum_bytes(const struct tide_windows *w)
     return tide_aligned((size_t)sums_of(w) * sizeof(float));
 }
 
-static size_t product_bytes(const struct tide_matmuls *matmuls, const struct tide_windows *w, int64_t rows,
-                            enum tide_dtype from)
+static size_t product_bytes(const struct tide_windows *w, int64_t rows, enum tide_dtype from)
 {
     size_t most = 0;
     for (int adds = 0; adds < 2; adds++) {
         struct tide_product p = product_of(w, rows, from);
         p.adds = adds;
-        most = tide_larger_size(most, tide_matmuls_scratch(matmuls, &p));
+        most = tide_larger_size(most, tide_matmul_scratch(&p));
     }
     return most;
 }
 
-static size_t windows_bytes(const struct tide_matmuls *matmuls, const struct tide_windows *w,
-                            enum tide_dtype from)
+static size_t windows_bytes(const struct tide_windows *w, enum tide_dtype from)
 {
-    if (are_in_place(matmuls, w, from))
+    if (are_in_place(w, from))
         return tide_windows_scratch(tide_tile_kind(from), w);
     int64_t rows = rows_of(w), last = rows % CHUNK ? rows % CHUNK : tide_smaller(CHUNK, rows);
     return gathered_bytes(w) + sum_bytes(w) +
-           tide_larger_size(product_bytes(matmuls, w, tide_smaller(CHUNK, rows), from),
-                            product_bytes(matmuls, w, last, from));
+           tide_larger_size(product_bytes(w, tide_smaller(CHUNK, rows), from), product_bytes(w, last, from));
 }
 
 struct gathering {
@@ -145,8 +142,8 @@ static void gather_rows(void *context, int64_t first, int64_t last)
 }
 
 /* Sums over all rows stay f32 until they are complete. */
-static void multiply_gathered(const struct tide_matmuls *matmuls, const struct tide_windows *w,
-                              const struct tide_operands *o, enum tide_dtype from, char *scratch)
+static void multiply_gathered(const struct tide_windows *w, const struct tide_operands *o,
+                              enum tide_dtype from, char *scratch)
 {
     struct gathering g = {w, o->a, scratch, 0};
     char *sums = scratch + gathered_bytes(w), *rest = sums + sum_bytes(w), *c = sums_of(w) ? sums : o->c;
@@ -158,7 +155,7 @@ static void multiply_gathered(const struct tide_matmuls *matmuls, const struct t
         struct tide_product p = product_of(w, rows, from);
         p.adds = w->adds || (w->transposed && g.first);
         tide_parallel(rows, 64, gather_rows, &g);
-        tide_matmul_operands(matmuls, &p, &(struct tide_operands){scratch, b, o->bias, c, added}, rest);
+        tide_matmul_operands(&p, &(struct tide_operands){scratch, b, o->bias, c, added}, rest);
         size_t step = (size_t)(rows * w->n) * tide_dtype_bytes(w->transposed ? w->b_from : w->to);
         b += w->transposed ? step : 0;
         c += w->transposed ? 0 : step;
@@ -168,13 +165,13 @@ static void multiply_gathered(const struct tide_matmuls *matmuls, const struct t
         tide_rows_convert_here(o->c, w->to, sums, TIDE_F32, sums_of(w));
 }
 
-static void multiply(const struct tide_call *call, const struct tide_windows *w, enum tide_dtype from,
-                     struct tide_operands operands, void *scratch)
+static void multiply(const struct tide_windows *w, enum tide_dtype from, struct tide_operands operands,
+                     void *scratch)
 {
-    if (are_in_place(call->matmuls, w, from))
+    if (are_in_place(w, from))
         tide_windows_multiply(tide_tile_kind(from), w, &operands, scratch);
     else
-        multiply_gathered(call->matmuls, w, &operands, from, scratch);
+        multiply_gathered(w, &operands, from, scratch);
 }
 
 /* ---- the turned weight: (9 I, O) -> (9 O, I), places in reverse order */
@@ -215,10 +212,9 @@ static size_t scratch(const struct tide_need *n)
     struct tide_conv d = tide_conv_of(n->graph, n->node);
     struct tide_windows y = y_windows(&d), x = x_grad_windows(&d, false),
                         weight = weight_grad_windows(&d, false);
-    return n->direction == TIDE_FORWARD
-               ? windows_bytes(n->matmuls, &y, d.from)
-               : tide_larger_size(turned_bytes(&d) + windows_bytes(n->matmuls, &x, d.from),
-                                  windows_bytes(n->matmuls, &weight, d.from));
+    return n->direction == TIDE_FORWARD ? windows_bytes(&y, d.from)
+                                        : tide_larger_size(turned_bytes(&d) + windows_bytes(&x, d.from),
+                                                           windows_bytes(&weight, d.from));
 }
 
 static void forward(const struct tide_call *call)
@@ -226,7 +222,7 @@ static void forward(const struct tide_call *call)
     struct tide_conv d = tide_conv_of(call->graph, call->node);
     struct tide_windows y = y_windows(&d);
     multiply(
-        call, &y, d.from,
+        &y, d.from,
         (struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0], tide_added(call)},
         call->scratch);
 }
@@ -239,7 +235,7 @@ static void backward(const struct tide_call *call)
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
     if (call->in_grad[WEIGHT]) {
         struct tide_windows weight = weight_grad_windows(&d, call->adds >> WEIGHT & 1);
-        multiply(call, &weight, d.from,
+        multiply(&weight, d.from,
                  (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT], NULL},
                  call->scratch);
     }
@@ -247,8 +243,7 @@ static void backward(const struct tide_call *call)
         struct tide_windows x = x_grad_windows(&d, call->adds >> X & 1);
         struct turning t = {&d, call->in[WEIGHT], call->scratch};
         tide_parallel(TIDE_WINDOW * d.out, 4 * LINES, turn_lines, &t);
-        multiply(call, &x, d.from,
-                 (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], NULL},
+        multiply(&x, d.from, (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], NULL},
                  (char *)call->scratch + turned_bytes(&d));
     }
 }

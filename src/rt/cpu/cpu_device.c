@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "rt/cpu/arena_pages.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/update.h"
 
@@ -10,11 +11,6 @@
 #include <string.h>
 
 enum { MOST_LOSSES = 8, SIZES = 16 };
-
-struct cpu {
-    struct tide_device device;
-    struct tide_matmuls matmuls;
-};
 
 /* A launch with pointers instead of places. */
 struct ready {
@@ -38,7 +34,6 @@ struct loaded {
 struct tide_arena {
     const struct tide_graph *graph;
     struct tide_graph seen; /* what kernels see: the same, with the row count of the current run */
-    struct tide_matmuls matmuls;
     struct tide_pages pages;
     size_t start[TIDE_SECTIONS + 1];
     struct loaded programs[TIDE_PROGRAMS];
@@ -126,17 +121,17 @@ static int fill_arena(struct tide_arena *a, struct tide_err *err)
     return 0;
 }
 
-static int take(struct tide_device *device, const struct tide_graph *graph, const size_t *bytes,
+static int take(const struct tide_device *device, const struct tide_graph *graph, const size_t *bytes,
                 struct tide_arena **ret_arena, struct tide_err *err)
 {
     struct tide_arena *a = calloc(1, sizeof *a);
+    (void)device;
     if (!a)
         return tide_err_set(err, "out of memory");
     a->graph = graph;
     a->training = tide_graph_training(graph);
     for (int i = 0; i < TIDE_SECTIONS; i++)
         a->start[i + 1] = a->start[i] + bytes[i];
-    a->matmuls = ((struct cpu *)device)->matmuls;
     if (fill_arena(a, err)) {
         give_back(a);
         return -1;
@@ -194,7 +189,6 @@ static void resolve(struct tide_arena *a, const struct tide_launch *from, struct
 {
     *to = (struct ready){.launch = from};
     to->call = (struct tide_call){.graph = &a->seen,
-                                  .matmuls = &a->matmuls,
                                   .adds = from->adds,
                                   .loss_scale = 1,
                                   .source = ask_source,
@@ -242,7 +236,7 @@ static bool is_enough(const struct tide_arena *a, const struct loaded *p)
         const struct tide_launch *l = p->list[i].launch;
         const struct tide_node *node = p->list[i].call.node;
         bool back = l->action == TIDE_RUN_BACKWARD;
-        struct tide_need need = {&a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
+        struct tide_need need = {&a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
                                  back ? TIDE_QUARTERS : 0};
         if (node && (back || l->action == TIDE_RUN || l->action == TIDE_RUN_RECOMPUTE) &&
             tide_cpu_scratch(&need) > l->scratch_bytes)
@@ -432,26 +426,23 @@ static void nothing_to_wait_for(struct tide_arena *a)
 
 /* ---- the device */
 
-static void free_cpu(struct tide_device *device)
-{
-    free(device);
-}
-
 static const char *products(const struct tide_device *device, enum tide_dtype from)
 {
-    return tide_matmuls_name(&((const struct cpu *)device)->matmuls, from);
+    (void)device;
+    return tide_matmul_name(from);
 }
 
-static double peak(struct tide_device *device, enum tide_dtype dtype)
+static double peak(const struct tide_device *device, enum tide_dtype dtype)
 {
-    return tide_matmuls_peak(&((struct cpu *)device)->matmuls, dtype);
+    (void)device;
+    return tide_matmul_peak(dtype);
 }
 
 static size_t scratch(const struct tide_device *device, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction, int quarters)
 {
-    return tide_cpu_scratch(
-        &(struct tide_need){&((const struct cpu *)device)->matmuls, graph, node, direction, quarters});
+    (void)device;
+    return tide_cpu_scratch(&(struct tide_need){graph, node, direction, quarters});
 }
 
 static size_t update_scratch(const struct tide_device *device, const struct tide_graph *graph, int tensor)
@@ -462,31 +453,21 @@ static size_t update_scratch(const struct tide_device *device, const struct tide
                                   tide_tensor_columns(t));
 }
 
-int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, struct tide_err *err)
-{
-    static const struct tide_device functions = {.free = free_cpu,
-                                                 .products = products,
-                                                 .peak = peak,
-                                                 .scratch = scratch,
-                                                 .update_scratch = update_scratch,
-                                                 .take = take,
-                                                 .give_back = give_back,
-                                                 .write = write_bytes,
-                                                 .read = read_bytes,
-                                                 .squares = squares,
-                                                 .copy = copy_bytes,
-                                                 .lend = lend,
-                                                 .load = load,
-                                                 .ask = ask,
-                                                 .run = run,
-                                                 .update = update,
-                                                 .loss = loss_of,
-                                                 .norm = norm_of,
-                                                 .wait = nothing_to_wait_for};
-    struct cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu)
-        return tide_err_set(err, "out of memory");
-    *cpu = (struct cpu){.device = functions, .matmuls = {.is_reference = is_reference}};
-    *ret_device = &cpu->device;
-    return 0;
-}
+const struct tide_device tide_cpu_device = {.products = products,
+                                            .peak = peak,
+                                            .scratch = scratch,
+                                            .update_scratch = update_scratch,
+                                            .take = take,
+                                            .give_back = give_back,
+                                            .write = write_bytes,
+                                            .read = read_bytes,
+                                            .squares = squares,
+                                            .copy = copy_bytes,
+                                            .lend = lend,
+                                            .load = load,
+                                            .ask = ask,
+                                            .run = run,
+                                            .update = update,
+                                            .loss = loss_of,
+                                            .norm = norm_of,
+                                            .wait = nothing_to_wait_for};

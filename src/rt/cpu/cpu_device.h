@@ -6,8 +6,6 @@
 
 #include "rt/device.h"
 
-/* is_reference: products in plain C with sums in f64, a hundred times as slow. Caller frees with
- * tide_device_free. */
-int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, struct tide_err *err);
+extern const struct tide_device tide_cpu_device;
 
 #endif

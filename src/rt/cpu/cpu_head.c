@@ -19,6 +19,7 @@
 #include "base/whole.h"
 #include "rt/cpu/inner_loops.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "rt/op_head.h"
@@ -75,8 +76,7 @@ static struct tide_product table_grad_product(const struct head *h, int64_t rows
 }
 
 /* Returns the largest scratch of the products of a chunk of that many rows. */
-static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head *h, int64_t rows,
-                          enum tide_direction direction)
+static size_t chunk_bytes(const struct head *h, int64_t rows, enum tide_direction direction)
 {
     int64_t tokens[2] = {h->width, h->vocabulary % h->width};
     size_t most = 0;
@@ -84,22 +84,21 @@ static size_t chunk_bytes(const struct tide_matmuls *matmuls, const struct head 
         struct tide_product logits = logits_product(h, rows, tokens[i]),
                             x = x_grad_product(h, rows, tokens[i], true),
                             table = table_grad_product(h, rows, tokens[i], true);
-        most = tide_larger_size(most, tide_matmuls_scratch(matmuls, &logits));
+        most = tide_larger_size(most, tide_matmul_scratch(&logits));
         if (direction == TIDE_BACKWARD)
-            most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(matmuls, &x),
-                                                           tide_matmuls_scratch(matmuls, &table)));
+            most = tide_larger_size(most,
+                                    tide_larger_size(tide_matmul_scratch(&x), tide_matmul_scratch(&table)));
     }
     return most;
 }
 
 /* Any number of rows may have a target, and fewer rows may need more scratch: they may be packed
  * differently. */
-static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
-                            enum tide_direction direction)
+static size_t product_bytes(const struct head *h, enum tide_direction direction)
 {
     size_t most = 0;
     for (int64_t rows = 1; rows <= h->chunk; rows++)
-        most = tide_larger_size(most, chunk_bytes(matmuls, h, rows, direction));
+        most = tide_larger_size(most, chunk_bytes(h, rows, direction));
     return most;
 }
 
@@ -133,7 +132,7 @@ static size_t scratch(const struct tide_need *n)
     struct room r = room_of(&h, n->direction);
     int64_t spared = (h.tiles - 1) * n->quarters / TIDE_QUARTERS,
             tiles = n->direction == TIDE_BACKWARD ? h.tiles - spared : 1;
-    return r.rest + tide_aligned(product_bytes(n->matmuls, &h, n->direction)) + (size_t)tiles * r.tile_bytes;
+    return r.rest + tide_aligned(product_bytes(&h, n->direction)) + (size_t)tiles * r.tile_bytes;
 }
 
 /* The current chunk of rows. */
@@ -276,8 +275,7 @@ static void exponential_rows(void *context, int64_t first, int64_t last)
 static void compute_tile(const struct chunk *c)
 {
     struct tide_product logits = logits_product(c->head, c->rows, c->tokens);
-    tide_matmul(c->call->matmuls, &logits, x_of(c), table_of(c), NULL, c->logits,
-                in_scratch(c, c->room->rest));
+    tide_matmul(&logits, x_of(c), table_of(c), NULL, c->logits, in_scratch(c, c->room->rest));
     tide_parallel(c->rows, 1, exponential_rows, (void *)c);
 }
 
@@ -304,15 +302,14 @@ static void give_back(const struct chunk *c)
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
         struct tide_product table = table_grad_product(h, c->rows, c->tokens, adds);
-        tide_matmul(call->matmuls, &table, c->logits, x_of(c), NULL,
+        tide_matmul(&table, c->logits, x_of(c), NULL,
                     (char *)call->in_grad[TABLE] +
                         (size_t)(c->from * h->columns) * tide_dtype_bytes(h->stored),
                     in_scratch(c, c->room->rest));
     }
     if (call->in_grad[X]) {
         struct tide_product x = x_grad_product(h, c->rows, c->tokens, c->tile > 0);
-        tide_matmul(call->matmuls, &x, c->logits, table_of(c), NULL, x_grad_of(c),
-                    in_scratch(c, c->room->rest));
+        tide_matmul(&x, c->logits, table_of(c), NULL, x_grad_of(c), in_scratch(c, c->room->rest));
     }
 }
 
@@ -405,10 +402,8 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     const float *losses = call->scratch;
     int32_t *list = in_scratch(&c, r.list);
     int64_t count = list_rows(call, h.rows, list), divisor = call->node->loss->means && count ? count : 1;
-    r.tiles =
-        r.rest +
-        tide_aligned(tide_larger_size(chunk_bytes(call->matmuls, &h, tide_smaller(h.chunk, count), direction),
-                                      chunk_bytes(call->matmuls, &h, count % h.chunk, direction)));
+    r.tiles = r.rest + tide_aligned(tide_larger_size(chunk_bytes(&h, tide_smaller(h.chunk, count), direction),
+                                                     chunk_bytes(&h, count % h.chunk, direction)));
     TIDE_CHECK(call->scratch_bytes, >=, r.tiles + r.tile_bytes);
     int64_t places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
     c.list = list;

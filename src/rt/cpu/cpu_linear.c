@@ -6,6 +6,7 @@
  */
 #include "base/whole.h"
 #include "rt/cpu/kernels.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/rows.h"
 #include "rt/op_linear.h"
 
@@ -40,13 +41,13 @@ static size_t scratch(const struct tide_need *n)
     struct tide_linear d = tide_linear_of(n->graph, n->node);
     if (n->direction == TIDE_FORWARD) {
         struct tide_product y = y_product(&d);
-        return tide_matmuls_scratch(n->matmuls, &y);
+        return tide_matmul_scratch(&y);
     }
     size_t most = 0;
     for (int adds = 0; adds < 2; adds++) {
         struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
-        most = tide_larger_size(most, tide_larger_size(tide_matmuls_scratch(n->matmuls, &x),
-                                                       tide_matmuls_scratch(n->matmuls, &weight)));
+        most =
+            tide_larger_size(most, tide_larger_size(tide_matmul_scratch(&x), tide_matmul_scratch(&weight)));
     }
     return most;
 }
@@ -55,7 +56,7 @@ static void forward(const struct tide_call *call)
 {
     struct tide_linear d = tide_linear_of(call->graph, call->node);
     struct tide_product y = y_product(&d);
-    tide_matmul_operands(call->matmuls, &y,
+    tide_matmul_operands(&y,
                          &(struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0],
                                                  tide_added(call)},
                          call->scratch);
@@ -69,12 +70,12 @@ static void backward(const struct tide_call *call)
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
     if (call->in_grad[WEIGHT]) {
         struct tide_product weight = weight_grad_product(&d, call->adds >> WEIGHT & 1);
-        tide_matmul(call->matmuls, &weight, d.transposed ? y_grad : call->in[X],
-                    d.transposed ? call->in[X] : y_grad, NULL, call->in_grad[WEIGHT], call->scratch);
+        tide_matmul(&weight, d.transposed ? y_grad : call->in[X], d.transposed ? call->in[X] : y_grad, NULL,
+                    call->in_grad[WEIGHT], call->scratch);
     }
     if (call->in_grad[X]) {
         struct tide_product x = x_grad_product(&d, call->adds >> X & 1);
-        tide_matmul(call->matmuls, &x, y_grad, call->in[WEIGHT], NULL, call->in_grad[X], call->scratch);
+        tide_matmul(&x, y_grad, call->in[WEIGHT], NULL, call->in_grad[X], call->scratch);
     }
 }
 

@@ -243,10 +243,6 @@ static void convolve_share(void *context, int64_t first, int64_t last)
 static void forward(const struct tide_call *call)
 {
     struct job job = job_of(call->graph, call->node);
-    if (call->matmuls->is_reference) {
-        call->node->op->reference_forward(call);
-        return;
-    }
     job.call = call;
     job.shares = call->scratch;
     job.zeros = (float *)(void *)(job.shares + job.threads);

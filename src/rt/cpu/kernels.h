@@ -9,13 +9,11 @@
 #ifndef TIDE_KERNELS_H
 #define TIDE_KERNELS_H
 
-#include "rt/cpu/matmul.h"
 #include "rt/op.h"
 
 /* What scratch is for. quarters: so many quarters of what a loss keeps for its backward pass are computed
  * twice instead of kept; the call's scratch_bytes tells the loss. */
 struct tide_need {
-    const struct tide_matmuls *matmuls;
     const struct tide_graph *graph;
     const struct tide_node *node;
     enum tide_direction direction;

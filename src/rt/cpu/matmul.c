@@ -35,64 +35,32 @@ void tide_product_stored(struct tide_product *p, enum tide_dtype a_from, enum ti
     p->b_stride = stride_of(p->b_transposed ? p->k : p->n, b_from);
 }
 
-const char *tide_matmuls_name(const struct tide_matmuls *m, enum tide_dtype from)
+const char *tide_matmul_name(enum tide_dtype from)
 {
-    return m->is_reference ? "plain C" : tide_tile_kind(from)->name;
+    return tide_tile_kind(from)->name;
 }
 
-size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_product *product)
+size_t tide_matmul_scratch(const struct tide_product *product)
 {
     const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
-    return m->is_reference               ? 0
-           : tide_few_fits(few, product) ? tide_few_scratch(few, product)
-                                         : tide_tiles_scratch(tide_tile_kind(product->from), product);
+    return tide_few_fits(few, product) ? tide_few_scratch(few, product)
+                                       : tide_tiles_scratch(tide_tile_kind(product->from), product);
 }
 
-/* Returns a number of an operand in the type that is multiplied. */
-static double factor(const void *operand, enum tide_dtype in_memory, int64_t stride, int64_t row,
-                     int64_t column, enum tide_dtype as)
-{
-    size_t row_bytes = (size_t)stride * tide_dtype_bytes(in_memory);
-    double number = tide_row_number((const char *)operand + (size_t)row * row_bytes, in_memory,
-                                    (int64_t)tide_row_scales_in(row_bytes), column);
-    return as == TIDE_BF16 ? tide_from_bf16(tide_to_bf16((float)number)) : number;
-}
-
-static void multiply_plainly(const struct tide_product *p, const struct tide_operands *o)
-{
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            double sum = p->has_bias ? o->bias[j] : 0;
-            for (int64_t k = 0; k < p->k; k++)
-                sum += factor(o->a, p->a_from, p->a_stride, p->a_transposed ? k : i, p->a_transposed ? i : k,
-                              p->from) *
-                       factor(o->b, p->b_from, p->b_stride, p->b_transposed ? j : k, p->b_transposed ? k : j,
-                              p->from);
-            int64_t at = i * p->c_stride + j;
-            if (p->adds || o->added)
-                sum += tide_number(o->added ? o->added : o->c, p->to, at);
-            if (p->relu && !(sum > 0))
-                sum = 0;
-            tide_number_set(o->c, p->to, at, sum);
-        }
-}
-
-void tide_matmul_operands(const struct tide_matmuls *m, const struct tide_product *product,
-                          const struct tide_operands *operands, void *scratch)
+void tide_matmul_operands(const struct tide_product *product, const struct tide_operands *operands,
+                          void *scratch)
 {
     const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
-    if (m->is_reference)
-        multiply_plainly(product, operands);
-    else if (tide_few_fits(few, product))
+    if (tide_few_fits(few, product))
         tide_few_multiply(few, product, operands, scratch);
     else
         tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch);
 }
 
-void tide_matmul(const struct tide_matmuls *m, const struct tide_product *product, const void *a,
-                 const void *b, const float *bias, void *c, void *scratch)
+void tide_matmul(const struct tide_product *product, const void *a, const void *b, const float *bias, void *c,
+                 void *scratch)
 {
-    tide_matmul_operands(m, product, &(struct tide_operands){a, b, bias, c, NULL}, scratch);
+    tide_matmul_operands(product, &(struct tide_operands){a, b, bias, c, NULL}, scratch);
 }
 
 /* ---- the ceiling that a run is compared with */
@@ -101,13 +69,11 @@ enum { SMALL_SIDE = 416, SIDE = 768, TRIES = 4 };
 enum { LONG = 10 * 1000 * 1000 }; /* ns for the small one; beyond this the large one is not tried */
 
 /* Returns the shortest time of a product of square matrices; -1: it cannot be measured. */
-static int64_t least_ns(const struct tide_matmuls *matmuls, enum tide_dtype dtype, int64_t side, int tries)
+static int64_t least_ns(enum tide_dtype dtype, int64_t side, int tries)
 {
     struct tide_product product = tide_product(side, side, side, false, false, dtype, dtype);
     size_t matrix = tide_aligned((size_t)(side * side) * sizeof(float));
-    if (matmuls->is_reference)
-        return -1;
-    size_t bytes = 3 * matrix + tide_aligned(tide_matmuls_scratch(matmuls, &product));
+    size_t bytes = 3 * matrix + tide_aligned(tide_matmul_scratch(&product));
     char *room = aligned_alloc(TIDE_ALIGN, bytes);
     if (!room)
         return -1;
@@ -115,7 +81,7 @@ static int64_t least_ns(const struct tide_matmuls *matmuls, enum tide_dtype dtyp
     int64_t least = INT64_MAX;
     for (int i = 0; i < tries; i++) {
         int64_t begin = tide_clock_ns();
-        tide_matmul(matmuls, &product, room, room + matrix, NULL, room + 2 * matrix, room + 3 * matrix);
+        tide_matmul(&product, room, room + matrix, NULL, room + 2 * matrix, room + 3 * matrix);
         int64_t took = tide_clock_ns() - begin;
         least = took < least ? took : least;
     }
@@ -128,10 +94,10 @@ static double rate_of(double side, int64_t ns)
     return ns > 0 ? 2.0 * side * side * side / ((double)ns / TIDE_NS_PER_S) : NAN;
 }
 
-double tide_matmuls_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype)
+double tide_matmul_peak(enum tide_dtype dtype)
 {
-    int64_t ns = least_ns(matmuls, dtype, SMALL_SIDE, 1);
+    int64_t ns = least_ns(dtype, SMALL_SIDE, 1);
     if (ns < 0 || ns > LONG)
         return rate_of(SMALL_SIDE, ns);
-    return rate_of(SIDE, least_ns(matmuls, dtype, SIDE, TRIES));
+    return rate_of(SIDE, least_ns(dtype, SIDE, TRIES));
 }

@@ -1,7 +1,7 @@
 /*
  * matmul.h - matrix products, in the fastest way on this processor (tile_products.h, processor.h).
  *
- * tide_matmuls_scratch() returns the scratch that a product needs -> tide_matmul() as often as needed. The
+ * tide_matmul_scratch() returns the scratch that a product needs -> tide_matmul() as often as needed. The
  * caller owns the scratch memory; nothing is allocated.
  */
 #ifndef TIDE_MATMUL_H
@@ -33,15 +33,10 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
 /* Sets the types of a and b in memory, in rows without gaps. */
 void tide_product_stored(struct tide_product *product, enum tide_dtype a_from, enum tide_dtype b_from);
 
-/* How products are done. */
-struct tide_matmuls {
-    bool is_reference; /* in plain C with sums in f64, a hundred times as slow */
-};
-
 /* A name for people: what products of that type run in. */
-const char *tide_matmuls_name(const struct tide_matmuls *matmuls, enum tide_dtype from);
+const char *tide_matmul_name(enum tide_dtype from);
 
-size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tide_product *product);
+size_t tide_matmul_scratch(const struct tide_product *product);
 
 struct tide_operands {
     const void *a, *b;
@@ -51,16 +46,15 @@ struct tide_operands {
 };
 
 /* scratch is 64-byte aligned. */
-void tide_matmul_operands(const struct tide_matmuls *matmuls, const struct tide_product *product,
-                          const struct tide_operands *operands, void *scratch);
+void tide_matmul_operands(const struct tide_product *product, const struct tide_operands *operands,
+                          void *scratch);
 
 /* The same without `added`. */
-void tide_matmul(const struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
-                 const void *b, const float *bias, void *c, void *scratch);
+void tide_matmul(const struct tide_product *product, const void *a, const void *b, const float *bias, void *c,
+                 void *scratch);
 
 /* Floating-point operations per second of one large product with these threads: the best of a few tries,
- * which together take tens of milliseconds and 10 MiB (a smaller product if it is slow). NAN if unknown. Not
- * for reference products: they are no ceiling. */
-double tide_matmuls_peak(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
+ * which together take tens of milliseconds and 10 MiB (a smaller product if it is slow). NAN if unknown. */
+double tide_matmul_peak(enum tide_dtype dtype);
 
 #endif
