@@ -174,8 +174,7 @@ static void parameter_agrees(const struct tide_optimizer *optimizer, const struc
         s.step = step;
         struct tide_factors f = tide_optimizer_factors(&s);
         make_gradient(p->name, step, gradient, count);
-        tide_optimizer_measure(optimizer, &t, &f, scratch);
-        tide_optimizer_update(optimizer, &t, &f);
+        tide_optimizer_update(optimizer, &t, &f, scratch);
     }
     for (int64_t i = 0; i < count; i++)
         numbers[i] = weight[i];

@@ -289,19 +289,22 @@ TIDE_KERNEL(void, update_numbers, (const struct some *s, bool is_half, bool is_v
         update_some(s, false, false);
 }
 
-static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t chunk, int64_t count)
 {
     const struct whole *whole = whole_of(t);
     float room[TIDE_CHUNK];
-    struct some s = {.length = whole->length, .keep = f->keep, .scale = f->scale};
+    int64_t first = chunk * TIDE_CHUNK, last = first + count;
+    struct some s = {.length = whole->length,
+                     .keep = f->keep,
+                     .scale = f->scale,
+                     .rounding = tide_rounding(f->seed, t->number, chunk)};
     for (int64_t at = first, end; at < last; at = end) {
         int64_t row = at / t->columns, column = at % t->columns;
-        end = end_of(t, at, (row + 1) * t->columns < last ? (row + 1) * t->columns : last);
+        end = (row + 1) * t->columns < last ? (row + 1) * t->columns : last;
         s.weight = (char *)t->weight + (size_t)at * tide_dtype_bytes(t->dtype);
         s.gradient = gradients_of(t, at, end, room);
         s.count = end - at;
-        s.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
-        s.place = (uint32_t)(at % TIDE_CHUNK);
+        s.place = (uint32_t)(at - first);
         if (has_one_row(t)) {
             s.seconds = (float *)t->parts[SQUARES] + column;
             s.factor = whole->mixing;
@@ -315,7 +318,6 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
 
 const struct tide_cpu_optimizer tide_cpu_adafactor = {
     .optimizer = &tide_optimizer_adafactor,
-    .unit = 1,
     .scratch = scratch_bytes,
     .measure = measure,
     .update = update,

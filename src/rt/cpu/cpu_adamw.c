@@ -39,37 +39,29 @@ TIDE_KERNEL(void, update_f32,
 TIDE_KERNEL(void, update_bf16,
             (tide_bf16 *restrict weight, float *restrict m, float *restrict v,
              const tide_bf16 *restrict gradient, int64_t count, struct tide_factors f,
-             struct tide_rounding rounding, uint32_t place),
-            (weight, m, v, gradient, count, f, rounding, place))
+             struct tide_rounding rounding),
+            (weight, m, v, gradient, count, f, rounding))
 {
     for (int64_t i = 0; i < count; i++)
         weight[i] =
             tide_round(next_weight(tide_from_bf16(weight[i]), m + i, v + i, tide_from_bf16(gradient[i]), &f),
-                       rounding, place + (uint32_t)i);
+                       rounding, (uint32_t)i);
 }
 
-static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t chunk, int64_t count)
 {
-    float *m = t->parts[EXP_AVG], *v = t->parts[EXP_AVG_SQ];
-    for (int64_t at = first, end; at < last; at = end) {
-        int64_t chunk = at / TIDE_CHUNK;
-        end = (chunk + 1) * TIDE_CHUNK;
-        if (end < last) {
-            fetch_page(m + at);
-            fetch_page(v + at);
-        }
-        end = end < last ? end : last;
-        if (t->dtype == TIDE_BF16)
-            update_bf16((tide_bf16 *)t->weight + at, m + at, v + at, (const tide_bf16 *)t->gradient + at,
-                        end - at, *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
-        else
-            update_f32((float *)t->weight + at, m + at, v + at, (const float *)t->gradient + at, end - at,
-                       *f);
-    }
+    int64_t at = chunk * TIDE_CHUNK;
+    float *m = (float *)t->parts[EXP_AVG] + at, *v = (float *)t->parts[EXP_AVG_SQ] + at;
+    fetch_page(m);
+    fetch_page(v);
+    if (t->dtype == TIDE_BF16)
+        update_bf16((tide_bf16 *)t->weight + at, m, v, (const tide_bf16 *)t->gradient + at, count, *f,
+                    tide_rounding(f->seed, t->number, chunk));
+    else
+        update_f32((float *)t->weight + at, m, v, (const float *)t->gradient + at, count, *f);
 }
 
 const struct tide_cpu_optimizer tide_cpu_adamw = {
     .optimizer = &tide_optimizer_adamw,
-    .unit = 1,
     .update = update,
 };

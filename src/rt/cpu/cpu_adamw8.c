@@ -69,13 +69,14 @@ static void update_block(const struct block *b, const struct tide_factors *f, en
     tide_dynamic8_encode(b->codes2, v, b->count, *b->absmax2, false);
 }
 
-static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t chunk, int64_t count)
 {
     if (t->rows * t->columns < LEAST) {
-        tide_cpu_adamw.update(t, f, first, last);
+        tide_cpu_adamw.update(t, f, chunk, count);
         return;
     }
-    for (int64_t at = first; at < last; at += BLOCK) {
+    for (int64_t place = 0; place < count; place += BLOCK) {
+        int64_t at = chunk * TIDE_CHUNK + place;
         size_t bytes = tide_dtype_bytes(t->dtype);
         struct block b = {.weight = (char *)t->weight + (size_t)at * bytes,
                           .gradient = (const char *)t->gradient + (size_t)at * bytes,
@@ -83,15 +84,14 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
                           .codes2 = (uint8_t *)t->parts[STATE2] + at,
                           .absmax1 = (float *)t->parts[ABSMAX1] + at / BLOCK,
                           .absmax2 = (float *)t->parts[ABSMAX2] + at / BLOCK,
-                          .count = last - at < BLOCK ? last - at : BLOCK};
-        b.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
-        b.place = (uint32_t)(at % TIDE_CHUNK);
+                          .count = count - place < BLOCK ? count - place : BLOCK,
+                          .rounding = tide_rounding(f->seed, t->number, chunk),
+                          .place = (uint32_t)place};
         update_block(&b, f, t->dtype);
     }
 }
 
 const struct tide_cpu_optimizer tide_cpu_adamw8 = {
     .optimizer = &tide_optimizer_adamw8,
-    .unit = BLOCK,
     .update = update,
 };

@@ -335,8 +335,7 @@ static void update_one(struct tide_arena *a, int tensor, const void *gradient, v
     step.scale = scale_of(a, rule);
     struct tide_factors factors = tide_optimizer_factors(&step);
     trained.gradient = gradient;
-    tide_optimizer_measure(optimizer, &trained, &factors, scratch);
-    tide_optimizer_update(optimizer, &trained, &factors);
+    tide_optimizer_update(optimizer, &trained, &factors, scratch);
 }
 
 static void copy_gradient(const struct tide_call *call, const struct tide_tensor *t)

@@ -20,31 +20,27 @@ TIDE_KERNEL(void, update_f32,
 
 TIDE_KERNEL(void, update_bf16,
             (tide_bf16 *restrict weight, float *restrict momentum, const tide_bf16 *restrict gradient,
-             int64_t count, struct tide_factors f, struct tide_rounding rounding, uint32_t place),
-            (weight, momentum, gradient, count, f, rounding, place))
+             int64_t count, struct tide_factors f, struct tide_rounding rounding),
+            (weight, momentum, gradient, count, f, rounding))
 {
     for (int64_t i = 0; i < count; i++)
         weight[i] =
             tide_round(next_weight(tide_from_bf16(weight[i]), momentum + i, tide_from_bf16(gradient[i]), &f),
-                       rounding, place + (uint32_t)i);
+                       rounding, (uint32_t)i);
 }
 
-static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t chunk, int64_t count)
 {
-    float *momentum = t->parts[0];
-    if (t->dtype == TIDE_F32)
-        update_f32((float *)t->weight + first, momentum + first, (const float *)t->gradient + first,
-                   last - first, *f);
-    for (int64_t at = first, end; t->dtype == TIDE_BF16 && at < last; at = end) {
-        int64_t chunk = at / TIDE_CHUNK;
-        end = (chunk + 1) * TIDE_CHUNK < last ? (chunk + 1) * TIDE_CHUNK : last;
-        update_bf16((tide_bf16 *)t->weight + at, momentum + at, (const tide_bf16 *)t->gradient + at, end - at,
-                    *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
-    }
+    int64_t at = chunk * TIDE_CHUNK;
+    float *momentum = (float *)t->parts[0] + at;
+    if (t->dtype == TIDE_BF16)
+        update_bf16((tide_bf16 *)t->weight + at, momentum, (const tide_bf16 *)t->gradient + at, count, *f,
+                    tide_rounding(f->seed, t->number, chunk));
+    else
+        update_f32((float *)t->weight + at, momentum, (const float *)t->gradient + at, count, *f);
 }
 
 const struct tide_cpu_optimizer tide_cpu_sgd = {
     .optimizer = &tide_optimizer_sgd,
-    .unit = 1,
     .update = update,
 };

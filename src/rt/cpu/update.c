@@ -1,6 +1,7 @@
 #include "rt/cpu/update.h"
 #include "base/check.h"
-#include "rt/cpu/inner_loops.h"
+#include "base/whole.h"
+#include "rt/cpu/rounding.h"
 #include "rt/cpu/threads.h"
 
 /* ---- by optimizer */
@@ -23,13 +24,6 @@ size_t tide_optimizer_scratch(const struct tide_optimizer *optimizer, int64_t ro
     return o->scratch ? o->scratch(rows, columns) : 0;
 }
 
-void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                            const struct tide_factors *factors, void *scratch)
-{
-    if (tide_cpu_optimizer(optimizer)->measure)
-        tide_cpu_optimizer(optimizer)->measure(trained, factors, scratch);
-}
-
 struct updating {
     const struct tide_cpu_optimizer *optimizer;
     const struct tide_trained *trained;
@@ -37,20 +31,22 @@ struct updating {
     int64_t count;
 };
 
-static void update_units(void *context, int64_t first, int64_t last)
+static void update_chunks(void *context, int64_t first, int64_t last)
 {
     const struct updating *u = context;
-    int64_t unit = u->optimizer->unit, end = last * unit;
-    u->optimizer->update(u->trained, u->factors, first * unit, end < u->count ? end : u->count);
+    for (int64_t chunk = first; chunk < last; chunk++)
+        u->optimizer->update(u->trained, u->factors, chunk,
+                             tide_smaller(u->count - chunk * TIDE_CHUNK, TIDE_CHUNK));
 }
 
 void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                           const struct tide_factors *factors)
+                           const struct tide_factors *factors, void *scratch)
 {
-    enum { LEAST = 1 << 14 }; /* numbers that are worth a thread */
+    enum { LEAST = 16 }; /* chunks that are worth a thread */
     struct updating u = {tide_cpu_optimizer(optimizer), trained, factors, trained->rows * trained->columns};
-    int unit = u.optimizer->unit;
-    tide_parallel((u.count + unit - 1) / unit, LEAST / unit, update_units, &u);
+    if (u.optimizer->measure)
+        u.optimizer->measure(trained, factors, scratch);
+    tide_parallel(tide_ceiling(u.count, TIDE_CHUNK), LEAST, update_chunks, &u);
 }
 
 /* ---- squares */
