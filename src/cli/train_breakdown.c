@@ -311,7 +311,7 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
     snprintf(job->model.name, sizeof job->model.name, "%s", task->model);
     job->model.layers = task->blocks;
     job->model.vocabulary = task->vocabulary;
-    job->dtype = trainer->options.settings.dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
+    job->dtype = trainer->graph->compute == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
     job->batch = task->batch;
     job->sequence = task->sequence;
     job->accumulation = task->passes;

@@ -36,11 +36,11 @@ const struct tide_option tide_train_shared[] = {
      "decoupled weight decay of matrices and embeddings (lm 0.1, grpo 0, selfplay 0.01)"},
     {0, "clip", TIDE_OPTION_REAL, SETTING(clip), "NORM", NULL, 0, 0,
      "clip the norm of the gradients to this (1; 0: do not clip)"},
-    {0, "dtype", TIDE_OPTION_CHOICE, VALUE(dtype), "TYPE", "f32|bf16", 0, 0,
+    {0, "dtype", TIDE_OPTION_CHOICE, SETTING(dtype), "TYPE", "f32|bf16", 0, 0,
      "number type of matrix products and activations (f32)"},
-    {0, "weights", TIDE_OPTION_CHOICE, VALUE(weights), "TYPE", "f32|bf16|int8", 0, 0,
+    {0, "weights", TIDE_OPTION_CHOICE, SETTING(stored), "TYPE", "f32|bf16|int8", 0, 0,
      "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost; int8 needs --adapt"},
-    {0, "optimizer", TIDE_OPTION_CHOICE, VALUE(optimizer), "NAME", OPTIMIZERS, 0, 0,
+    {0, "optimizer", TIDE_OPTION_CHOICE, SETTING(optimizer), "NAME", OPTIMIZERS, 0, 0,
      "the optimizer (adamw), and the state it keeps of each weight: see docs/TRAIN.md"},
     {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE", NULL, 1, 0,
      "memory that the run may use: the fastest exact layout that fits is chosen"},
@@ -53,14 +53,14 @@ const struct tide_option tide_train_shared[] = {
      "continue from a checkpoint, or from the newest of a run, with its options unless given; 'auto': the newest in --out, if there is one"},
     {0, "save-every", TIDE_OPTION_COUNT, VALUE(save_every), "N", NULL, 0, MOST_COUNT,
      "steps between checkpoints (1000, selfplay 50; 0: only at the end)"},
-    {0, "keep", TIDE_OPTION_COUNT, VALUE(keep), "N", NULL, 1, 1000, "checkpoints to keep (2)"},
+    {0, "keep", TIDE_OPTION_COUNT, TRAIN(keep), "N", NULL, 1, 1000, "checkpoints to keep (2)"},
     {0, "eval-every", TIDE_OPTION_COUNT, VALUE(eval_every), "N", NULL, 0, MOST_COUNT,
      "steps between evaluations, on held-out data or in a match (500, selfplay 50; 0: only at the end)"},
     {0, "sample-every", TIDE_OPTION_COUNT, VALUE(sample_every), "N", NULL, 0, MOST_COUNT,
      "steps between samples from the model (0: none)"},
     {0, "report-every", TIDE_OPTION_COUNT, VALUE(report_every), "N", NULL, 1, MOST_COUNT,
      "steps between report lines (a twentieth of all, and at least every ten seconds)"},
-    {0, "dry-run", TIDE_OPTION_FLAG, VALUE(dry_run), NULL, NULL, 0, 0,
+    {0, "dry-run", TIDE_OPTION_FLAG, TRAIN(plans_only), NULL, NULL, 0, 0,
      "print the layout and allocate nothing"},
     {0, "debug-memory", TIDE_OPTION_FLAG, VALUE(debug_memory), NULL, NULL, 0, 0,
      "at the end, print planned and used memory of each phase, and what holds it at the peak"},
@@ -69,18 +69,6 @@ const struct tide_option tide_train_shared[] = {
     {0, "json", TIDE_OPTION_FLAG, VALUE(json), NULL, NULL, 0, 0, "a JSON document per line"},
     {0},
 };
-
-void tide_train_values_init(struct tide_train_values *values, tide_train_make *make)
-{
-    *values = (struct tide_train_values){
-        .make = make,
-        .train = {.threads = TIDE_NOT_GIVEN},
-        .eval_every = 500,
-        .save_every = 1000,
-        .keep = 2,
-    };
-    tide_settings_clear(tide_train_settings, &values->train.settings);
-}
 
 /* ---- being told to stop */
 
@@ -372,20 +360,23 @@ static int start(const struct tide_train_values *v, struct tide_trainer *trainer
         return -1;
     /* Measured before the arena is allocated: the measurement's own memory is freed by then. */
     const struct tide_device *device = trainer->device;
-    double peak = device->peak(device, trainer->options.settings.dtype);
+    double peak = device->peak(device, trainer->graph->compute);
     malloc_trim(0); /* what reading a tokenizer took is free, but still resident beside the plan */
     return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);
 }
 
-static enum tide_dtype dtype_of(const char *word)
+void tide_train_values_init(struct tide_train_values *values, tide_train_make *make)
 {
-    return !word                   ? (enum tide_dtype)TIDE_NOT_GIVEN
-           : !strcmp(word, "int8") ? TIDE_I8
-           : !strcmp(word, "bf16") ? TIDE_BF16
-                                   : TIDE_F32;
+    *values = (struct tide_train_values){
+        .make = make,
+        .train = {.threads = TIDE_NOT_GIVEN, .keep = 2, .hurries = hurries},
+        .eval_every = 500,
+        .save_every = 1000,
+    };
+    tide_settings_clear(tide_train_settings, &values->train.settings);
 }
 
-/* Makes the task that a command's arguments describe; sets also what its options give as words. */
+/* Makes the task that a command's arguments describe. */
 static struct tide_task *make_task(struct tide_command_call *call, struct tide_err *err)
 {
     struct tide_train_values *v = (void *)call->values;
@@ -394,12 +385,6 @@ static struct tide_task *make_task(struct tide_command_call *call, struct tide_e
         tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
         return NULL;
     }
-    v->train.settings.dtype = dtype_of(v->dtype);
-    v->train.settings.stored = dtype_of(v->weights);
-    v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
-    v->train.keep = (int)v->keep;
-    v->train.plans_only = v->dry_run;
-    v->train.hurries = hurries;
     struct tide_task *task = v->make(v, err);
     if (!task && !err->text[0])
         tide_err_set(err, "out of memory");
@@ -445,14 +430,14 @@ int tide_train_main(struct tide_command_call *call, struct tide_err *err)
     if (!task || tide_trainer_new(task, &v->train, &trainer, err))
         return -1;
     int64_t steps = trainer->options.settings.steps;
-    bool is_over = !v->dry_run && trainer->done >= steps;
+    bool is_over = !v->train.plans_only && trainer->done >= steps;
     if (trainer->passed_over[0])
         fprintf(stderr, "tidemark: %s\n", trainer->passed_over);
     if (v->verbose)
         print_processor(trainer);
-    if (tide_train_print_layout(v->json, trainer, v->dry_run, err))
+    if (tide_train_print_layout(v->json, trainer, v->train.plans_only, err))
         code = -1;
-    else if (!v->dry_run && !is_over)
+    else if (!v->train.plans_only && !is_over)
         code = start(v, trainer, err);
     if (is_over)
         fprintf(

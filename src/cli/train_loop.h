@@ -17,9 +17,8 @@ typedef struct tide_task *tide_train_make(void *values, struct tide_err *err);
 struct tide_train_values {
     tide_train_make *make;
     struct tide_train_options train;
-    const char *dtype, *weights, *optimizer;
-    int64_t eval_every, sample_every, save_every, keep, report_every;
-    bool json, dry_run, debug_memory, verbose;
+    int64_t eval_every, sample_every, save_every, report_every;
+    bool json, debug_memory, verbose;
 };
 
 extern const struct tide_option tide_train_shared[];

@@ -39,9 +39,9 @@ typedef bool tide_checkpoint_writer(void *context, const char *name, struct tide
 /* The directory that a run saves its checkpoints in. Only one process at a time may hold it. */
 struct tide_checkpoint_dir {
     const char *path;
-    int keep;    /* how many of the newest checkpoints stay */
-    int fd;      /* open and locked; -1: not held. The kernel unlocks it if the process dies. */
-    size_t made; /* length of the path up to the first directory that was made here; 0: none was made */
+    int64_t keep; /* how many of the newest checkpoints stay */
+    int fd;       /* open and locked; -1: not held. The kernel unlocks it if the process dies. */
+    size_t made;  /* length of the path up to the first directory that was made here; 0: none was made */
 };
 
 /* Makes the directory and its parents, and locks it. If it is held already, only checks that it is still at

@@ -109,7 +109,7 @@ static bool is_ours_alone(int folder, const char *name)
 
 /* Hides a checkpoint before it is removed, so that a kill in between leaves no partial one. The next save
  * tries again to remove what could not be removed. */
-static void remove_old(int folder, int64_t newest, int keep)
+static void remove_old(int folder, int64_t newest, int64_t keep)
 {
     int count;
     int64_t step = -1;

@@ -107,14 +107,14 @@ static int settle_adapters(struct tide_language *l, const struct tide_language_o
 }
 
 int tide_language_settle(struct tide_language *l, const struct tide_language_options *options,
-                         const char *from, enum tide_dtype stored, struct tide_err *err)
+                         const char *from, const char *stored, struct tide_err *err)
 {
     if (from && snprintf(l->from, sizeof l->from, "%s", from) >= (int)sizeof l->from)
         return tide_err_set(err, "the path of the model is too long");
     if ((from && tide_language_read(from, &l->config, l->base, err)) || settle_shape(l, options, err) ||
         settle_adapters(l, options, err))
         return -1;
-    if (stored != TIDE_I8 || l->config.adapter_rank)
+    if (strcmp(stored, "int8") != 0 || l->config.adapter_rank)
         return 0;
     tide_err_set(err, "weights stored as int8 cannot be trained");
     return tide_err_hint(err, "adapters on them can: --adapt lora:16");
@@ -192,7 +192,6 @@ void tide_language_describe(const struct tide_language *l, const struct tide_tra
 {
     const struct tide_gpt_config *c = &l->config;
     const struct tide_train_options *o = &trainer->options;
-    enum tide_dtype dtype = o->settings.dtype;
     const struct tide_device *device = trainer->device;
     char parameters[TIDE_UNITS_TEXT];
     fprintf(
@@ -200,6 +199,6 @@ void tide_language_describe(const struct tide_language *l, const struct tide_tra
         "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
         tide_count_text((double)trainer->graph->parameters, parameters), (long long)c->blocks,
         (long long)c->channels, (long long)c->heads, (long long)c->vocabulary, tokens ? " of " : "",
-        tokens ? tokens : "", dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads,
-        o->threads == 1 ? "" : "s", device->products(device, dtype));
+        tokens ? tokens : "", o->settings.dtype, (long long)o->threads, o->threads == 1 ? "" : "s",
+        device->products(device, trainer->graph->compute));
 }

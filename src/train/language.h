@@ -36,9 +36,9 @@ int tide_language_read(const char *path, struct tide_gpt_config *ret_config,
 /* Returns the directory of the vocabulary. Adapters from elsewhere use that of their base model. */
 const char *tide_language_vocabulary_in(const char *path, const char *base);
 
-/* from NULL: a new model. stored: the type of matrices in memory. */
+/* from NULL: a new model. stored: the name of the type of matrices in memory. */
 int tide_language_settle(struct tide_language *language, const struct tide_language_options *options,
-                         const char *from, enum tide_dtype stored, struct tide_err *err);
+                         const char *from, const char *stored, struct tide_err *err);
 
 /* Fills a new machine with new weights, or with those of the adapted model. */
 int tide_language_start(const struct tide_language *language, const struct tide_graph *graph,

@@ -230,11 +230,11 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
         tide_err_set(err, "the run to resume is not a run of self-play");
         return tide_err_hint(err, "name one that 'tidemark train selfplay --out DIR' made");
     }
-    if (train->dtype != TIDE_F32) {
+    if (strcmp(train->dtype, "f32") != 0) {
         tide_err_set(err, "self-play computes in f32 only");
         return tide_err_hint(err, "leave --dtype out; --weights bf16 halves the weights");
     }
-    if (train->stored == TIDE_I8) {
+    if (!strcmp(train->stored, "int8")) {
         tide_err_set(err, "weights that are stored as int8 cannot be trained");
         return tide_err_hint(err, "leave --weights out, or say --weights bf16");
     }
@@ -613,7 +613,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
     fprintf(out, "net      %s: %s parameters, %lld blocks of %lld channels; %s, %d thread%s\n", s->net,
             tide_count_text((double)trainer->graph->trained, parameters), (long long)p->config.blocks,
             (long long)p->config.channels,
-            trainer->device->products(trainer->device, trainer->options.settings.dtype),
+            trainer->device->products(trainer->device, trainer->graph->compute),
             (int)trainer->options.threads, trainer->options.threads == 1 ? "" : "s");
     fprintf(out,
             "step     %lld new positions by %lld games at once with %lld simulations a move, then %lld "

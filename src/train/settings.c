@@ -12,7 +12,8 @@
 static const char *const schedules[] = {"inverse", "constant", "cosine", "linear", NULL};
 static const char *const computed[] = {"f32", "bf16", NULL};
 static const char *const stored[] = {"f32", "bf16", "int8", NULL};
-static const enum tide_dtype dtypes[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
+/* The names in rt/optimizer.c. */
+static const char *const optimizers[] = {"adamw", "adamw8", "adafactor", "sgd", NULL};
 
 #define OF(field) offsetof(struct tide_train_settings, field)
 
@@ -24,10 +25,10 @@ const struct tide_setting tide_train_settings[] = {
     {"weight_decay", TIDE_SETTING_REAL, OF(weight_decay), 0, 0, NULL, false},
     {"clip", TIDE_SETTING_REAL, OF(clip), 0, 0, NULL, false},
     {"schedule", TIDE_SETTING_CHOICE, OF(schedule), 0, 0, schedules, false},
-    {"dtype", TIDE_SETTING_DTYPE, OF(dtype), 0, 0, computed, false},
+    {"dtype", TIDE_SETTING_CHOICE, OF(dtype), 0, 0, computed, false},
     /* Older runs lack these: f32, AdamW. */
-    {"weights", TIDE_SETTING_DTYPE, OF(stored), 0, 0, stored, true},
-    {"optimizer", TIDE_SETTING_OPTIMIZER, OF(optimizer), 0, 0, NULL, true},
+    {"weights", TIDE_SETTING_CHOICE, OF(stored), 0, 0, stored, true},
+    {"optimizer", TIDE_SETTING_CHOICE, OF(optimizer), 0, 0, optimizers, true},
     {0},
 };
 
@@ -62,11 +63,6 @@ static void write_seed(struct tide_json *json, const char *key, int64_t value)
     tide_json_text(json, key, text);
 }
 
-static const char *dtype_name(enum tide_dtype dtype)
-{
-    return dtype == TIDE_I8 ? "int8" : dtype == TIDE_BF16 ? "bf16" : "f32";
-}
-
 void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json)
 {
     for (const struct tide_setting *s = table; s->name; s++) {
@@ -83,12 +79,6 @@ void tide_settings_write(const struct tide_setting *table, const void *values, s
             break;
         case TIDE_SETTING_CHOICE:
             tide_json_text(json, s->name, *(const char *const *)value);
-            break;
-        case TIDE_SETTING_DTYPE:
-            tide_json_text(json, s->name, dtype_name(*(const enum tide_dtype *)value));
-            break;
-        case TIDE_SETTING_OPTIMIZER:
-            tide_json_text(json, s->name, (*(const struct tide_optimizer *const *)value)->name);
             break;
         case TIDE_SETTING_PATH:
             tide_json_text(json, s->name, value);
@@ -141,21 +131,18 @@ static int read_path(const struct tide_setting *s, const char *text, char *ret, 
     return 0;
 }
 
-/* Returns which of its choices a value is; -1: none. */
-static int find_choice(const struct tide_setting *s, const json_t *value)
+static int read_choice(const struct tide_setting *s, const char *text, const char **ret, struct tide_err *err)
 {
-    const char *text = json_string_value(value);
     for (int i = 0; text && s->choices[i]; i++)
-        if (!strcmp(text, s->choices[i]))
-            return i;
-    return -1;
+        if (!strcmp(text, s->choices[i])) {
+            *ret = s->choices[i];
+            return 0;
+        }
+    return tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
 }
 
 static int read_setting(const struct tide_setting *s, const json_t *json, void *ret, struct tide_err *err)
 {
-    const char *text = json_string_value(json);
-    const struct tide_optimizer *optimizer;
-    int choice;
     switch (s->kind) {
     case TIDE_SETTING_COUNT:
         return read_count(s, json, ret, err);
@@ -164,20 +151,9 @@ static int read_setting(const struct tide_setting *s, const json_t *json, void *
     case TIDE_SETTING_REAL:
         return read_real(s, json, ret, err);
     case TIDE_SETTING_PATH:
-        return read_path(s, text, ret, err);
-    case TIDE_SETTING_OPTIMIZER:
-        optimizer = text ? tide_optimizer_find(text) : NULL;
-        *(const struct tide_optimizer **)ret = optimizer;
-        return optimizer ? 0 : tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
+        return read_path(s, json_string_value(json), ret, err);
     default:
-        choice = find_choice(s, json);
-        if (choice < 0)
-            return tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
-        if (s->kind == TIDE_SETTING_DTYPE)
-            *(enum tide_dtype *)ret = dtypes[choice];
-        else
-            *(const char **)ret = s->choices[choice];
-        return 0;
+        return read_choice(s, json_string_value(json), ret, err);
     }
 }
 
@@ -185,7 +161,6 @@ union value {
     int64_t count;
     double real;
     const void *pointer;
-    enum tide_dtype dtype;
     char text;
 };
 
@@ -198,10 +173,6 @@ static const struct {
     [TIDE_SETTING_SEED] = {sizeof(int64_t), sizeof(int64_t), {.count = TIDE_NOT_GIVEN}},
     [TIDE_SETTING_REAL] = {sizeof(double), sizeof(double), {.real = TIDE_NOT_GIVEN}},
     [TIDE_SETTING_CHOICE] = {sizeof(char *), sizeof(char *), {.pointer = NULL}},
-    [TIDE_SETTING_DTYPE] = {sizeof(enum tide_dtype),
-                            sizeof(enum tide_dtype),
-                            {.dtype = (enum tide_dtype)TIDE_NOT_GIVEN}},
-    [TIDE_SETTING_OPTIMIZER] = {sizeof(void *), sizeof(void *), {.pointer = NULL}},
     [TIDE_SETTING_PATH] = {TIDE_SETTING_PATH_BYTES, 1, {.text = '\0'}},
 };
 
@@ -230,6 +201,11 @@ int tide_settings_read(const struct tide_setting *table, const json_t *root, voi
 }
 
 /* ---- settling */
+
+enum tide_dtype tide_setting_dtype(const char *name)
+{
+    return !strcmp(name, "int8") ? TIDE_I8 : !strcmp(name, "bf16") ? TIDE_BF16 : TIDE_F32;
+}
 
 void tide_settings_clear(const struct tide_setting *table, void *values)
 {

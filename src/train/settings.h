@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "rt/dtype.h"
-#include "rt/optimizer.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -20,13 +19,11 @@
 enum { TIDE_NOT_GIVEN = -1, TIDE_SETTING_PATH_BYTES = 4096 };
 
 enum tide_setting_kind {
-    TIDE_SETTING_COUNT,     /* int64_t, at least 0 */
-    TIDE_SETTING_SEED,      /* int64_t */
-    TIDE_SETTING_REAL,      /* double, at least 0 */
-    TIDE_SETTING_CHOICE,    /* const char *, a literal of `choices` */
-    TIDE_SETTING_DTYPE,     /* enum tide_dtype, likewise */
-    TIDE_SETTING_OPTIMIZER, /* const struct tide_optimizer * */
-    TIDE_SETTING_PATH,      /* char[TIDE_SETTING_PATH_BYTES] */
+    TIDE_SETTING_COUNT,  /* int64_t, at least 0 */
+    TIDE_SETTING_SEED,   /* int64_t */
+    TIDE_SETTING_REAL,   /* double, at least 0 */
+    TIDE_SETTING_CHOICE, /* const char *, a literal of `choices` */
+    TIDE_SETTING_PATH,   /* char[TIDE_SETTING_PATH_BYTES] */
 };
 
 struct tide_setting {
@@ -43,8 +40,8 @@ struct tide_train_settings {
     int64_t steps, seed, warmup;
     double rate, weight_decay, clip; /* clip 0: none */
     const char *schedule;            /* "inverse", "constant", "cosine", "linear" */
-    enum tide_dtype dtype, stored;   /* of computation, and of matrices in memory */
-    const struct tide_optimizer *optimizer;
+    const char *dtype, *stored;      /* of computation, and of matrices in memory: "f32", "bf16", "int8" */
+    const char *optimizer;           /* by its name in rt/optimizer.h */
 };
 
 extern const struct tide_setting tide_train_settings[];
@@ -64,6 +61,9 @@ int tide_settings_read(const struct tide_setting *table, const json_t *root, voi
 
 /* Takes what was not given from another run. */
 void tide_settings_take(const struct tide_setting *table, void *values, const void *from);
+
+/* Returns the number type of that name. */
+enum tide_dtype tide_setting_dtype(const char *name);
 
 static inline void tide_setting_usual(int64_t *value, int64_t usual)
 {

@@ -95,25 +95,23 @@ static int take_resumed(struct tide_trainer *t, struct tide_err *err)
         return -1;
     if (!state.is_of_task)
         return begin_with_model(t, err);
-    train.stored = (int)train.stored == TIDE_NOT_GIVEN ? TIDE_F32 : train.stored;
-    train.optimizer = train.optimizer ? train.optimizer : tide_optimizers[0];
+    train.stored = train.stored ? train.stored : "f32";
+    train.optimizer = train.optimizer ? train.optimizer : tide_optimizers[0]->name;
     tide_settings_take(tide_train_settings, settings, &train);
     tide_settings_take(table, t->task->settings, own);
     t->done = state.step;
-    if (settings->optimizer == train.optimizer)
+    if (!strcmp(settings->optimizer, train.optimizer))
         return 0;
-    tide_err_set(err, "the run was trained with --optimizer %s, and %s cannot use its state",
-                 train.optimizer->name, settings->optimizer->name);
+    tide_err_set(err, "the run was trained with --optimizer %s, and %s cannot use its state", train.optimizer,
+                 settings->optimizer);
     return tide_err_hint(err, "leave --optimizer out");
 }
 
 static int settle(struct tide_trainer *t, struct tide_err *err)
 {
     struct tide_train_settings *s = &t->options.settings;
-    if ((int)s->dtype == TIDE_NOT_GIVEN)
-        s->dtype = TIDE_F32;
-    if ((int)s->stored == TIDE_NOT_GIVEN)
-        s->stored = TIDE_F32;
+    s->dtype = s->dtype ? s->dtype : "f32";
+    s->stored = s->stored ? s->stored : "f32";
     tide_setting_usual(&s->seed, 1);
     if (t->task->kind->settle(t->task, t->resumed[0] ? t->resumed : NULL, s, err) ||
         (t->resumed[0] && t->task->starts_anew && begin_with_model(t, err)))
@@ -123,7 +121,7 @@ static int settle(struct tide_trainer *t, struct tide_err *err)
     tide_setting_usual_real(&s->weight_decay, 0.1);
     tide_setting_usual_real(&s->clip, 1);
     s->schedule = s->schedule ? s->schedule : "inverse";
-    s->optimizer = s->optimizer ? s->optimizer : tide_optimizers[0];
+    s->optimizer = s->optimizer ? s->optimizer : tide_optimizers[0]->name;
     return 0;
 }
 
@@ -132,11 +130,11 @@ static int settle(struct tide_trainer *t, struct tide_err *err)
 static int make_graph(const struct tide_trainer *t, struct tide_graph **ret_graph, struct tide_err *err)
 {
     const struct tide_train_settings *s = &t->options.settings;
-    struct tide_graph *graph = tide_graph_new(s->dtype);
+    struct tide_graph *graph = tide_graph_new(tide_setting_dtype(s->dtype));
     if (!graph)
         return tide_err_set(err, "out of memory for the model");
-    graph->optimizer = s->optimizer;
-    graph->stored = s->stored;
+    graph->optimizer = tide_optimizer_find(s->optimizer);
+    graph->stored = tide_setting_dtype(s->stored);
     if (t->task->kind->build(t->task, graph, err)) {
         tide_graph_free(graph);
         return -1;

@@ -20,7 +20,7 @@ struct tide_train_options {
     const char *out, *resume;            /* resume: "auto" or a path */
     int64_t threads;                     /* or TIDE_NOT_GIVEN */
     int64_t budget_bytes;                /* 0: none */
-    int keep;                            /* checkpoints */
+    int64_t keep;                        /* checkpoints */
     bool plans_only;                     /* it will not be started: `out` is neither made nor locked */
     bool (*hurries)(void);               /* true: stop in the middle of a step; called often; NULL: never */
 };

@@ -142,9 +142,9 @@ static struct outcome live(const struct tide_device *device, const struct way *w
     struct model m = new_model(device, way), other = new_model(device, way);
     struct tide_train_settings how = {.steps = STEPS,
                                       .schedule = "constant",
-                                      .dtype = way->compute,
-                                      .stored = way->stored,
-                                      .optimizer = way->optimizer};
+                                      .dtype = way->compute == TIDE_BF16 ? "bf16" : "f32",
+                                      .stored = way->stored == TIDE_BF16 ? "bf16" : "f32",
+                                      .optimizer = way->optimizer->name};
     struct tide_lm_settings sizes = {.batch = BATCH, .sequence = SEQUENCE, .accumulate = way->micro_batches};
     struct tide_checkpoint_state state = {.task = "lm", .step = STEPS, .train = &how, .own = &sizes};
     struct tide_checkpoint_dir dir = {.path = w.dir, .keep = 1, .fd = -1};

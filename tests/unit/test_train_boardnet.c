@@ -294,7 +294,8 @@ static bool write_file(void *context, const char *name, struct tide_durable *fil
 static void a_run_that_is_resumed_goes_on_to_the_bit(void **state)
 {
     (void)state;
-    struct tide_train_settings how = {.schedule = "cosine", .optimizer = &tide_optimizer_adamw};
+    struct tide_train_settings how = {
+        .schedule = "cosine", .dtype = "f32", .stored = "f32", .optimizer = "adamw"};
     struct tide_lm_settings own = {.batch = BATCH, .sequence = 1, .accumulate = 1};
     struct tide_checkpoint_state saved = {.task = "lm", .step = 3, .train = &how, .own = &own};
     for (int n = 0; n < 2; n++) {

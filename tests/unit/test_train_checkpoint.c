@@ -112,8 +112,9 @@ static struct tide_train_settings how = {.steps = INT64_MAX - 1,
                                          .weight_decay = 0.1,
                                          .clip = 4.9e-324,
                                          .schedule = "cosine",
-                                         .dtype = TIDE_BF16,
-                                         .optimizer = &tide_optimizer_adamw};
+                                         .dtype = "bf16",
+                                         .stored = "f32",
+                                         .optimizer = "adamw"};
 static struct tide_lm_settings sizes = {.batch = 2, .sequence = 8, .accumulate = 1};
 
 static int disarm_and_tear_down(void **state)
@@ -164,8 +165,12 @@ static int64_t found_step(void)
     is_the_model(path);
     ok(tide_checkpoint_read(path, &state, &err), &err);
     assert_true(state.is_of_task);
-    assert_string_equal(train.schedule, how.schedule);
-    train.schedule = how.schedule;
+    const char **words[] = {&train.schedule, &train.dtype, &train.stored, &train.optimizer};
+    const char *const expected[] = {how.schedule, how.dtype, how.stored, how.optimizer};
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(*words[i], expected[i]);
+        *words[i] = expected[i];
+    }
     assert_memory_equal(&train, &how, sizeof how);
     assert_memory_equal(&own, &sizes, sizeof sizes);
     fill(w.other, -1);
