@@ -118,7 +118,7 @@ static int find_vocabulary(struct model *m, const char *dir, struct tide_err *er
     const char *own = tide_language_vocabulary_in(m->path, m->base);
     if (tide_vocabulary_new(own, m->config.vocabulary, &m->vocabulary, err))
         return -1;
-    if (tide_vocabulary_kind(m->vocabulary) != TIDE_VOCABULARY_NUMBERS || !strcmp(m->path, dir))
+    if (m->vocabulary->kind != TIDE_VOCABULARY_NUMBERS || !strcmp(m->path, dir))
         return 0;
     tide_vocabulary_free(m->vocabulary);
     m->vocabulary = NULL;
@@ -226,7 +226,7 @@ static int generate(struct talk *t, struct tide_err *err)
         tide_sampler_start(t->model.sampler, &begin, 1);
     if (!t->values->json && t->values->prompt) {
         stream_put(&t->stream, t->values->prompt, strlen(t->values->prompt));
-        if (tide_vocabulary_kind(t->model.vocabulary) == TIDE_VOCABULARY_NUMBERS && t->prompt_count)
+        if (t->model.vocabulary->kind == TIDE_VOCABULARY_NUMBERS && t->prompt_count)
             stream_put(&t->stream, " ", 1);
     }
     while (t->made < t->values->tokens && !ferror(stdout)) {
@@ -249,7 +249,7 @@ static void print_json(const struct talk *t)
     tide_json_document(&json, stdout, false, "tidemark.sample/1");
     tide_json_text(&json, "model", t->model.path);
     tide_json_whole(&json, "step", t->model.step > 0 ? (double)t->model.step : NAN);
-    tide_json_text(&json, "vocabulary", kinds[tide_vocabulary_kind(t->model.vocabulary)]);
+    tide_json_text(&json, "vocabulary", kinds[t->model.vocabulary->kind]);
     tide_json_integer(&json, "window", t->model.window);
     tide_json_integer(&json, "seed", t->values->seed);
     tide_json_text(&json, "prompt", t->values->prompt ? t->values->prompt : "");

@@ -19,29 +19,16 @@ static const char sum_symbols[] = "\n+0123456789=";
 
 /* ---- opening */
 
-static void know_symbols(struct tide_data *d, const bool *occurs)
-{
-    for (int byte = 0; byte < 256; byte++) {
-        d->token_of[byte] = -1;
-        if (!occurs[byte])
-            continue;
-        d->symbols[d->symbol_count] = (uint8_t)byte;
-        d->token_of[byte] = (int16_t)d->symbol_count++;
-    }
-    d->vocabulary = d->symbol_count;
-}
-
-static int open_sums(struct tide_data *d, int64_t vocabulary, struct tide_err *err)
+static int open_sums(struct tide_data *d, struct tide_err *err)
 {
     bool occurs[256] = {0};
-    if (d->tokenizer) {
+    if (d->vocabulary->tokenizer) {
         tide_err_set(err, "sums use 13 symbols, but this model has the vocabulary of its tokenizer");
         return tide_err_hint(err, "name a text for it: --data FILE");
     }
     for (const char *s = sum_symbols; *s; s++)
         occurs[(uint8_t)*s] = true;
-    know_symbols(d, occurs);
-    d->vocabulary = vocabulary > d->vocabulary ? vocabulary : d->vocabulary;
+    tide_vocabulary_know(d->vocabulary, occurs);
     d->kind = TIDE_DATA_SUMS;
     d->count = d->train_count = (int64_t)LARGEST * LARGEST;
     return 0;
@@ -74,10 +61,9 @@ static int highest_token(const struct tide_data *d, int64_t *ret_most, struct ti
     return 0;
 }
 
-static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_t vocabulary,
-                       struct tide_err *err)
+static int open_tokens(struct tide_data *d, const int32_t head[static 3], struct tide_err *err)
 {
-    int64_t most;
+    int64_t most, *size = &d->vocabulary->size;
     d->kind = TIDE_DATA_TOKENS;
     d->head = HEAD_BYTES;
     d->width = 2;
@@ -89,15 +75,16 @@ static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_
     d->count = head[2];
     if (highest_token(d, &most, err))
         return -1;
-    d->vocabulary = vocabulary ? vocabulary : most + 1;
-    if (most >= d->vocabulary)
+    *size = *size ? *size : most + 1;
+    if (most >= *size)
         return tide_err_set(err, "it has token %lld, but the model knows only %lld tokens", (long long)most,
-                            (long long)d->vocabulary);
+                            (long long)*size);
     return 0;
 }
 
-static int open_text(struct tide_data *d, int64_t vocabulary, struct tide_err *err)
+static int open_text(struct tide_data *d, struct tide_err *err)
 {
+    int64_t size = d->vocabulary->size;
     bool occurs[256] = {0};
     uint8_t bytes[CHUNK];
     d->kind = TIDE_DATA_TEXT;
@@ -110,13 +97,12 @@ static int open_text(struct tide_data *d, int64_t vocabulary, struct tide_err *e
         for (size_t i = 0; i < count; i++)
             occurs[bytes[i]] = true;
     }
-    know_symbols(d, occurs);
-    if (d->vocabulary < 2)
+    tide_vocabulary_know(d->vocabulary, occurs);
+    if (d->vocabulary->symbol_count < 2)
         return tide_err_set(err, "it has one symbol only: there is nothing to learn");
-    if (vocabulary && vocabulary < d->vocabulary)
-        return tide_err_set(err, "it has %lld symbols, but the model knows only %lld",
-                            (long long)d->vocabulary, (long long)vocabulary);
-    d->vocabulary = vocabulary > d->vocabulary ? vocabulary : d->vocabulary;
+    if (size && size < d->vocabulary->symbol_count)
+        return tide_err_set(err, "it has %d symbols, but the model knows only %lld",
+                            d->vocabulary->symbol_count, (long long)size);
     return 0;
 }
 
@@ -189,14 +175,14 @@ static int take_tokens(void *context, const int32_t *tokens, size_t count, struc
 }
 
 /* Writes the tokens of the text to a file. */
-static int tokenize(struct tide_data *d, int64_t vocabulary, void (*tell)(double share), struct tide_err *err)
+static int tokenize(struct tide_data *d, void (*tell)(double share), struct tide_err *err)
 {
-    struct tokens_file f = {.data = d, .tell = tell, .width = vocabulary > UINT16_MAX + 1 ? 4 : 2};
+    struct tokens_file f = {.data = d, .tell = tell, .width = d->vocabulary->size > UINT16_MAX + 1 ? 4 : 2};
     struct tide_tokenizing way = {read_text, take_tokens, &f};
     f.fd = open_unnamed(err);
     if (f.fd < 0)
         return -1;
-    int status = tide_tokenizer_run(d->tokenizer, &way, err) || write_waiting(&f, err) ? -1 : 0;
+    int status = tide_tokenizer_run(d->vocabulary->tokenizer, &way, err) || write_waiting(&f, err) ? -1 : 0;
     if (tell)
         tell(1);
     close(d->fd);
@@ -205,7 +191,6 @@ static int tokenize(struct tide_data *d, int64_t vocabulary, void (*tell)(double
     d->width = f.width;
     d->count = f.count;
     d->file_bytes = f.width * (size_t)f.count;
-    d->vocabulary = vocabulary;
     return status;
 }
 
@@ -228,17 +213,17 @@ static int open_regular(struct tide_data *d, const char *path, struct tide_err *
 static int open_file(struct tide_data *d, const struct tide_data_source *source, struct tide_err *err)
 {
     int32_t head[3] = {0};
-    int64_t vocabulary = source->vocabulary || !d->tokenizer ? source->vocabulary : d->tokenizer->size;
+    struct tide_tokenizer *tokenizer = d->vocabulary->tokenizer;
     if (open_regular(d, source->path, err))
         return -1;
     if (d->file_bytes >= HEAD_BYTES && read_at(d, head, sizeof head, 0, err))
         return -1;
-    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, vocabulary, err)
-        : d->tokenizer          ? tokenize(d, vocabulary, source->tell, err)
-                                : open_text(d, vocabulary, err))
+    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, err)
+        : tokenizer             ? tokenize(d, source->tell, err)
+                                : open_text(d, err))
         return -1;
-    if (d->tokenizer)
-        tide_tokenizer_drop(d->tokenizer);
+    if (tokenizer)
+        tide_tokenizer_drop(tokenizer);
     int64_t held_out = d->count / 10 > d->sequence + 1 ? d->count / 10 : d->sequence + 1;
     d->train_count = d->count - held_out;
     if (d->train_count < d->sequence + 1) {
@@ -259,10 +244,10 @@ int tide_data_open(const struct tide_data_source *source, struct tide_data **ret
     d->fd = -1;
     d->seed = source->seed;
     d->sequence = source->sequence;
-    d->tokenizer = source->tokenizer;
     if (source->path)
         tide_text_escape(source->path, strlen(source->path), d->shown, sizeof d->shown);
-    if (source->path ? open_file(d, source, err) : open_sums(d, source->vocabulary, err)) {
+    if (tide_vocabulary_with(source->tokenizer, source->vocabulary, &d->vocabulary, err) ||
+        (source->path ? open_file(d, source, err) : open_sums(d, err))) {
         tide_err_wrap(err, "%s", source->path ? d->shown : "train");
         tide_data_free(d);
         return -1;
@@ -277,7 +262,7 @@ void tide_data_free(struct tide_data *d)
         return;
     if (d->fd >= 0)
         close(d->fd);
-    tide_tokenizer_free(d->tokenizer);
+    tide_vocabulary_free(d->vocabulary);
     free(d->row);
     free(d);
 }
@@ -315,7 +300,7 @@ static void fill_sums(const struct tide_data *d, uint64_t row, bool held_out, in
         int len = snprintf(line, sizeof line, "%02d+%02d=%03d\n", a, b, a + b);
         bool answering = false;
         for (int i = 0; i < len; i++, at++) {
-            int32_t token = d->token_of[(uint8_t)line[i]];
+            int32_t token = d->vocabulary->token_of[(uint8_t)line[i]];
             if (at >= 0 && at < d->sequence)
                 targets[at] = answering ? token : -1;
             if (at + 1 < d->sequence)
@@ -355,14 +340,14 @@ static int32_t token_in_row(const struct tide_data *d, int64_t at)
     uint16_t narrow = 0;
     uint32_t token = 0;
     if (d->kind == TIDE_DATA_TEXT)
-        return d->token_of[*place];
+        return d->vocabulary->token_of[*place];
     if (d->width == sizeof narrow) {
         memcpy(&narrow, place, sizeof narrow);
         token = narrow;
     } else {
         memcpy(&token, place, sizeof token);
     }
-    return token < d->vocabulary ? (int32_t)token : -1;
+    return token < d->vocabulary->size ? (int32_t)token : -1;
 }
 
 /* The file was checked when it was opened and is checked again, because it may have been written to since. */
@@ -399,9 +384,4 @@ int tide_data_batch(const struct tide_data *d, uint64_t number, bool held_out, i
             return tide_err_wrap(err, "%s", d->shown);
     }
     return 0;
-}
-
-int tide_data_symbol(const struct tide_data *d, int32_t token)
-{
-    return token >= 0 && token < d->symbol_count ? d->symbols[token] : -1;
 }

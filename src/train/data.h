@@ -15,7 +15,7 @@
 #define TIDE_DATA_H
 
 #include "base/err.h"
-#include "train/tokenizer.h"
+#include "train/vocabulary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,16 +41,14 @@ struct tide_data_source {
 struct tide_data {
     enum tide_data_kind kind;
     uint64_t seed;
-    int64_t sequence, vocabulary, symbol_count;
-    struct tide_tokenizer *tokenizer; /* for the texts of its tokens and its files; NULL: none */
-    size_t head, width;               /* of a file: bytes before the tokens, and per token */
-    int64_t count, train_count;       /* all tokens, and those before the held-out part */
-    int fd;                           /* -1: no file */
+    int64_t sequence;
+    struct tide_vocabulary *vocabulary; /* after a text is read, its tokenizer can read no other */
+    size_t head, width;                 /* of a file: bytes before the tokens, and per token */
+    int64_t count, train_count;         /* all tokens, and those before the held-out part */
+    int fd;                             /* -1: no file */
     size_t file_bytes;
-    uint8_t *row;          /* of a file: one sequence and the next token, as stored */
-    char shown[256];       /* the path, for messages */
-    uint8_t symbols[256];  /* text, sums: the byte of each token */
-    int16_t token_of[256]; /* -1: does not occur */
+    uint8_t *row;    /* of a file: one sequence and the next token, as stored */
+    char shown[256]; /* the path, for messages */
 };
 
 /* Caller frees. Takes ownership of the tokenizer, even if it fails. Refuses a text of one symbol, a text
@@ -64,9 +62,6 @@ void tide_data_free(struct tide_data *data);
  * or now holds an invalid token; sums do not fail. Not thread-safe. */
 int tide_data_batch(const struct tide_data *data, uint64_t number, bool held_out, int64_t sequences,
                     int32_t *tokens, int32_t *targets, struct tide_err *err);
-
-/* Returns the byte that a token stands for; -1: none, or there is no such token. */
-int tide_data_symbol(const struct tide_data *data, int32_t token);
 
 /* For sums only: question number n ("07+85="), held out or not; and true if an answer is right. */
 void tide_data_question(const struct tide_data *data, uint64_t number, bool held_out, char *prompt,

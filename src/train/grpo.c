@@ -53,7 +53,7 @@ static size_t longest_text(const struct tide_grpo *g)
 static void size_step(struct tide_grpo *g)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
-    const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
+    const struct tide_tokenizer *tokenizer = g->language.vocabulary->tokenizer;
     g->sequences = s->prompts * s->rule.group;
     g->task.passes = (g->sequences + g->task.batch - 1) / g->task.batch;
     g->longest = g->longest ? g->longest : longest_text(g);
@@ -212,7 +212,7 @@ static void free_grpo(struct tide_task *task)
     tide_streamed_close(g->streamed);
     tide_rewarder_free(g->rewarder);
     tide_prompts_free(g->prompts);
-    tide_vocabulary_free(g->language.vocabulary);
+    tide_vocabulary_free(g->vocabulary);
     tide_data_free(g->sums);
     if (g->reference_fd >= 0)
         close(g->reference_fd);
@@ -498,7 +498,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
 {
     const struct tide_grpo *g = (const struct tide_grpo *)task;
     const struct tide_grpo_settings *s = &g->options.settings;
-    const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
+    const struct tide_tokenizer *tokenizer = g->language.vocabulary->tokenizer;
     tide_language_describe(&g->language, trainer, tokenizer ? tokenizer->source : NULL, out);
     fprintf(
         out,

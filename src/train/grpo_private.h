@@ -41,9 +41,10 @@ struct tide_grpo {
     struct tide_language language;
     const struct tide_policy_rule *rule; /* of the settings */
     struct tide_sample_rule sampling;
-    bool chose_micro_batch; /* it was not given */
-    int32_t end;            /* -1: none */
-    struct tide_data *sums; /* NULL: prompts come from a file */
+    bool chose_micro_batch;             /* it was not given */
+    int32_t end;                        /* -1: none */
+    struct tide_data *sums;             /* NULL: prompts come from a file */
+    struct tide_vocabulary *vocabulary; /* NULL: that of sums is used */
     struct tide_prompts *prompts;
     struct tide_rewarder *rewarder; /* NULL: rewards of sums */
     struct tide_streamed *streamed; /* NULL: no reference, or it is the model without adapters */

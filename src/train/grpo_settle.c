@@ -55,25 +55,27 @@ static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed,
 {
     const struct tide_grpo_options *o = &g->options;
     struct tide_gpt_config *config = &g->language.config;
+    struct tide_tokenizer *tokenizer = NULL;
     const char *own = from[0] ? tide_language_vocabulary_in(from, g->language.base) : NULL;
     struct tide_data_source source = {
         .seed = seed, .sequence = SUMS_SEQUENCE, .vocabulary = config->vocabulary};
     if (!o->prompts && tide_data_open(&source, &g->sums, err))
         return -1;
-    if (own && !o->tokenizer)
-        return tide_vocabulary_new(own, config->vocabulary, &g->language.vocabulary, err);
-    if (!own && !o->prompts) {
-        config->vocabulary = config->vocabulary ? config->vocabulary : g->sums->vocabulary;
-        return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
-    }
-    if (!o->tokenizer) {
+    if (!o->tokenizer && !own && o->prompts) {
         tide_err_set(err, "a new model has no vocabulary for these prompts");
         return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
     }
-    if (tide_vocabulary_named(o->tokenizer, own, config->vocabulary, &g->language.vocabulary, err))
+    int status = 0;
+    if (own && !o->tokenizer)
+        status = tide_vocabulary_new(own, config->vocabulary, &g->vocabulary, err);
+    else if (own || o->prompts)
+        status = tide_vocabulary_tokenizer(o->tokenizer, own, config->vocabulary, &tokenizer, err) ||
+                 tide_vocabulary_with(tokenizer, config->vocabulary, &g->vocabulary, err);
+    if (status)
         return -1;
+    g->language.vocabulary = g->vocabulary ? g->vocabulary : g->sums->vocabulary;
     if (!config->vocabulary)
-        config->vocabulary = tide_vocabulary_pairs(g->language.vocabulary)->size;
+        config->vocabulary = g->language.vocabulary->size;
     return 0;
 }
 
@@ -86,7 +88,7 @@ static int check_sums(const struct tide_grpo *g, struct tide_err *err)
     if (!g->sums)
         return 0;
     tide_data_question(g->sums, 0, true, prompt, sizeof prompt);
-    if (tide_vocabulary_kind(g->language.vocabulary) == TIDE_VOCABULARY_BYTES &&
+    if (g->language.vocabulary->kind == TIDE_VOCABULARY_BYTES &&
         tide_vocabulary_tokens(g->language.vocabulary, prompt, tokens, &why) > 0)
         return 0;
     tide_err_set(err, "the model does not know the symbols of sums");
@@ -99,7 +101,7 @@ static int settle_end(struct tide_grpo *g, struct tide_err *err)
     const char *stop = g->options.stop;
     int32_t tokens[64];
     g->end = tide_vocabulary_end(v);
-    if (!stop && g->end < 0 && tide_vocabulary_kind(v) == TIDE_VOCABULARY_BYTES)
+    if (!stop && g->end < 0 && v->kind == TIDE_VOCABULARY_BYTES)
         g->end = tide_vocabulary_begin(v); /* a line's end */
     if (!stop)
         return 0;

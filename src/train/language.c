@@ -156,7 +156,7 @@ int tide_language_check(struct tide_language *l, const char *checkpoint, struct 
 /* A file that the tokenizer came with. */
 static bool write_of_tokenizer(const struct tide_language *l, const char *name, struct tide_durable *file)
 {
-    const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(l->vocabulary);
+    const struct tide_tokenizer *tokenizer = l->vocabulary->tokenizer;
     for (int i = 0; tokenizer && i < TIDE_TOKENIZER_FILES; i++) {
         if (!tokenizer->files[i].bytes || strcmp(tide_tokenizer_names[i], name) != 0)
             continue;

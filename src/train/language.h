@@ -24,9 +24,9 @@ struct tide_language_options {
 
 struct tide_language {
     struct tide_gpt_config config;
-    char from[TIDE_LANGUAGE_PATH]; /* the checkpoint or directory that it is from; "": none */
-    char base[TIDE_LANGUAGE_PATH]; /* with adapters: the adapted model; "": new weights */
-    struct tide_vocabulary *vocabulary;
+    char from[TIDE_LANGUAGE_PATH];            /* the checkpoint or directory that it is from; "": none */
+    char base[TIDE_LANGUAGE_PATH];            /* with adapters: the adapted model; "": new weights */
+    const struct tide_vocabulary *vocabulary; /* borrowed: that of the data, or the task's */
 };
 
 /* Reads the configuration at a path of tide_checkpoint_find. ret_base: the model that its adapters adapt. */

@@ -52,10 +52,10 @@ static int open_data(struct lm *lm, const char *resumed, uint64_t seed, struct t
     if (tide_vocabulary_tokenizer(o->tokenizer, learned, config->vocabulary, &source.tokenizer, err) ||
         tide_data_open(&source, &lm->data, err))
         return -1;
+    lm->language.vocabulary = lm->data->vocabulary;
     if (!config->vocabulary)
-        config->vocabulary = lm->data->vocabulary;
-    if (tide_vocabulary_of_data(lm->data, &lm->language.vocabulary, err) ||
-        (learned && tide_language_check(&lm->language, learned, err)))
+        config->vocabulary = lm->data->vocabulary->size;
+    if (learned && tide_language_check(&lm->language, learned, err))
         return -1;
     return tide_config_check(config, err);
 }
@@ -81,7 +81,7 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     }
     if (open_data(lm, resumed, (uint64_t)train->seed, err))
         return -1;
-    const struct tide_tokenizer *tokenizer = lm->data->tokenizer;
+    const struct tide_tokenizer *tokenizer = lm->language.vocabulary->tokenizer;
     if (tokenizer) {
         lm->memory = (struct tide_task_memory){"tokenizer", tide_tokenizer_bytes(tokenizer)};
         task->memory = &lm->memory;
@@ -135,7 +135,6 @@ static void free_lm(struct tide_task *task)
 {
     struct lm *lm = (struct lm *)task;
     tide_sampler_free(lm->sampler);
-    tide_vocabulary_free(lm->language.vocabulary);
     tide_data_free(lm->data);
     free(lm);
 }
@@ -226,7 +225,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
                                         "text by its tokenizer"};
     char count[TIDE_UNITS_TEXT];
     enum tide_data_kind kind = lm->data->kind;
-    const struct tide_tokenizer *tokenizer = lm->data->tokenizer;
+    const struct tide_tokenizer *tokenizer = lm->language.vocabulary->tokenizer;
     tide_language_describe(&lm->language, trainer,
                            tokenizer                ? tokenizer->source
                            : kind == TIDE_DATA_TEXT ? "bytes"

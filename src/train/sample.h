@@ -16,7 +16,7 @@
 #include "rt/cpu/choose.h"
 #include "rt/machine.h"
 #include "train/gpt.h"
-#include "train/vocabulary.h"
+#include "train/data.h"
 
 /* Fills the cache of a slot with the keys and values of tokens at positions 0 to count. */
 void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,

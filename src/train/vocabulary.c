@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/text.h"
-#include "train/tokenizer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,16 +10,6 @@
 #include <unistd.h>
 
 enum { MOST_BYTES = 1 << 16 }; /* of vocabulary.json */
-
-struct tide_vocabulary {
-    enum tide_vocabulary_kind kind;
-    int64_t size;
-    int symbol_count;
-    char symbols[256];
-    int16_t token_of[256];                  /* -1: none */
-    const struct tide_tokenizer *tokenizer; /* NULL: none */
-    struct tide_tokenizer *owned;           /* the same; NULL: it belongs to the data */
-};
 
 void tide_vocabulary_write(const struct tide_vocabulary *v, FILE *out)
 {
@@ -49,6 +38,7 @@ static struct tide_vocabulary *new_vocabulary(int64_t size, struct tide_err *err
         tide_err_set(err, "out of memory for the vocabulary");
         return NULL;
     }
+    v->kind = TIDE_VOCABULARY_NUMBERS;
     v->size = size;
     memset(v->token_of, -1, sizeof v->token_of);
     return v;
@@ -97,8 +87,7 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
 /* Reads the tokenizer's files next to it; a model that learned with them needs them. */
 static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
-    int status = tide_tokenizer_new(dir, v->size, &v->owned, err);
-    v->tokenizer = v->owned;
+    int status = tide_tokenizer_new(dir, v->size, &v->tokenizer, err);
     if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
         return tide_err_set(err, "%s: the files of the model's tokenizer are gone", TIDE_SHOWN(dir, 256));
     v->kind = v->tokenizer ? TIDE_VOCABULARY_PAIRS : TIDE_VOCABULARY_NUMBERS;
@@ -111,7 +100,6 @@ int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **
     struct tide_vocabulary *v = new_vocabulary(size, err);
     if (!v)
         return -1;
-    v->kind = TIDE_VOCABULARY_NUMBERS;
     int status = read_symbols(v, dir, err);
     if (status < 0)
         tide_err_wrap(err, "%s", TIDE_SHOWN(dir, 256));
@@ -139,49 +127,34 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
 {
     if (!v)
         return;
-    tide_tokenizer_free(v->owned);
+    tide_tokenizer_free(v->tokenizer);
     free(v);
 }
 
-int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
-                            struct tide_err *err)
+int tide_vocabulary_with(struct tide_tokenizer *tokenizer, int64_t size,
+                         struct tide_vocabulary **ret_vocabulary, struct tide_err *err)
 {
-    struct tide_vocabulary *v = new_vocabulary(data->vocabulary, err);
-    if (!v)
+    struct tide_vocabulary *v = new_vocabulary(size || !tokenizer ? size : tokenizer->size, err);
+    if (!v) {
+        tide_tokenizer_free(tokenizer);
         return -1;
-    v->tokenizer = data->tokenizer;
-    v->kind = v->tokenizer                     ? TIDE_VOCABULARY_PAIRS
-              : data->kind == TIDE_DATA_TOKENS ? TIDE_VOCABULARY_NUMBERS
-                                               : TIDE_VOCABULARY_BYTES;
-    for (int byte; v->kind == TIDE_VOCABULARY_BYTES && v->symbol_count < 256 &&
-                   (byte = tide_data_symbol(data, v->symbol_count)) >= 0;) {
-        v->token_of[byte] = (int16_t)v->symbol_count;
-        v->symbols[v->symbol_count++] = (char)byte;
     }
+    v->kind = tokenizer ? TIDE_VOCABULARY_PAIRS : TIDE_VOCABULARY_NUMBERS;
+    v->tokenizer = tokenizer;
     *ret_vocabulary = v;
     return 0;
 }
 
-int tide_vocabulary_named(const char *tokenizer, const char *dir, int64_t size,
-                          struct tide_vocabulary **ret_vocabulary, struct tide_err *err)
+void tide_vocabulary_know(struct tide_vocabulary *v, const bool occurs[static 256])
 {
-    struct tide_vocabulary *v = new_vocabulary(size, err);
-    if (!v)
-        return -1;
-    if (tide_vocabulary_tokenizer(tokenizer, dir, size ? size : INT32_MAX, &v->owned, err)) {
-        free(v);
-        return -1;
+    v->kind = TIDE_VOCABULARY_BYTES;
+    for (int byte = 0; byte < 256; byte++) {
+        if (!occurs[byte])
+            continue;
+        v->symbols[v->symbol_count] = (char)byte;
+        v->token_of[byte] = (int16_t)v->symbol_count++;
     }
-    v->kind = TIDE_VOCABULARY_PAIRS;
-    v->tokenizer = v->owned;
-    v->size = size ? size : v->owned->size;
-    *ret_vocabulary = v;
-    return 0;
-}
-
-const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *v)
-{
-    return v->tokenizer;
+    v->size = v->size > v->symbol_count ? v->size : v->symbol_count;
 }
 
 /* Refuses a named tokenizer if the model in dir has another one. One that cannot be read does not count. */
@@ -223,17 +196,12 @@ int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
         return -1;
     }
     if (v) {
-        found = v->owned;
-        v->owned = NULL;
+        found = v->tokenizer;
+        v->tokenizer = NULL;
         tide_vocabulary_free(v);
     }
     *ret_tokenizer = found;
     return 0;
-}
-
-enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *v)
-{
-    return v->kind;
 }
 
 /* ---- text */

@@ -12,15 +12,24 @@
 #define TIDE_VOCABULARY_H
 
 #include "base/err.h"
-#include "train/data.h"
+#include "train/tokenizer.h"
 
 #include <stdio.h>
 
 enum tide_vocabulary_kind { TIDE_VOCABULARY_BYTES, TIDE_VOCABULARY_PAIRS, TIDE_VOCABULARY_NUMBERS };
 
-/* Writes vocabulary.json. Text or sums: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each token;
- * with a tokenizer: {"kind": "pairs", "crc32": ...}, of its files; token files: {"kind": "numbers"}. */
-struct tide_vocabulary;
+/* Others read it and change nothing. */
+struct tide_vocabulary {
+    enum tide_vocabulary_kind kind;
+    int64_t size;                     /* tokens */
+    struct tide_tokenizer *tokenizer; /* of pairs; else NULL */
+    int symbol_count;                 /* of bytes; else 0 */
+    char symbols[256];                /* the byte of each token */
+    int16_t token_of[256];            /* -1: the byte has none */
+};
+
+/* Writes vocabulary.json. Bytes: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each token; pairs:
+ * {"kind": "pairs", "crc32": ...}, of the tokenizer's files; {"kind": "numbers"}. */
 void tide_vocabulary_write(const struct tide_vocabulary *vocabulary, FILE *out);
 
 /* For a model with `size` tokens, from the directory that holds its weights. Caller frees. */
@@ -28,26 +37,19 @@ int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **
                         struct tide_err *err);
 /* True if a directory has files to read one from. */
 bool tide_vocabulary_is_in(const char *dir);
-/* That of data, which must outlive it. */
-int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
-                            struct tide_err *err);
+/* That of a tokenizer, whose ownership it takes, even if it fails; NULL: one of numbers. size 0: that of the
+ * tokenizer. */
+int tide_vocabulary_with(struct tide_tokenizer *tokenizer, int64_t size,
+                         struct tide_vocabulary **ret_vocabulary, struct tide_err *err);
+/* Makes one of numbers one of the bytes that occur. */
+void tide_vocabulary_know(struct tide_vocabulary *vocabulary, const bool occurs[static 256]);
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
-
-/* For a model with `size` tokens (0: as many as the tokenizer has), from a file or a directory, as
- * --tokenizer takes it. dir: the model's directory; NULL: it is new. */
-int tide_vocabulary_named(const char *tokenizer, const char *dir, int64_t size,
-                          struct tide_vocabulary **ret_vocabulary, struct tide_err *err);
-
-/* Returns its tokenizer, borrowed; NULL: there is none. */
-const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *vocabulary);
 
 /* Finds the tokenizer that a run reads text with: the named one (NULL: none was), or that of the model in dir
  * (NULL: no model). If both are there, they must be the same. Caller frees; *ret_tokenizer is NULL if there
  * is none. */
 int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
                               struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
-
-enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *vocabulary);
 
 /* Returns the bytes of a token, borrowed; they need not be whole runes. For a token without text: its number
  * and a space, in `room`. */

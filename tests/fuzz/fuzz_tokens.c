@@ -21,8 +21,8 @@ static void read_batches(const struct tide_data *from, int64_t sequence)
         TIDE_CHECK(tide_data_batch(from, number, number == 3, ROWS, tokens, targets, &err), ==, 0);
         for (int64_t i = 0; i < ROWS * sequence; i++) {
             TIDE_CHECK(tokens[i], >=, 0);
-            TIDE_CHECK(tokens[i], <, from->vocabulary);
-            TIDE_CHECK(targets[i], <, from->vocabulary);
+            TIDE_CHECK(tokens[i], <, from->vocabulary->size);
+            TIDE_CHECK(targets[i], <, from->vocabulary->size);
         }
     }
 }

@@ -569,11 +569,9 @@ static void a_text_with_other_symbols_is_refused(void **state)
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc");
     struct tide_data_source text = {.path = inside("text"), .seed = 7, .sequence = 8, .vocabulary = 13};
     ok(tide_data_open(&text, &other, &err), &err);
-    struct tide_language language = {.config = config};
-    ok(tide_vocabulary_of_data(other, &language.vocabulary, &err), &err);
+    struct tide_language language = {.config = config, .vocabulary = other->vocabulary};
     assert_int_equal(tide_language_check(&language, inside("step-00000001"), &err), -1);
     assert_non_null(strstr(err.text, "other symbols"));
-    tide_vocabulary_free(language.vocabulary);
     tide_data_free(other);
 }
 

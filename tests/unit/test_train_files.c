@@ -262,7 +262,7 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
         for (int row = 0; row < ROWS; row++) {
             char text[SEQUENCE + 1] = "", *line = text;
             for (int i = 0; i < SEQUENCE; i++) {
-                text[i] = (char)tide_data_symbol(data, tokens[row * SEQUENCE + i]);
+                text[i] = data->vocabulary->symbols[tokens[row * SEQUENCE + i]];
                 int32_t wanted = targets[row * SEQUENCE + i];
                 if (wanted >= 0 && i + 1 < SEQUENCE)
                     assert_int_equal(wanted, tokens[row * SEQUENCE + i + 1]);
@@ -306,7 +306,7 @@ static void a_text_is_read_by_its_bytes(void **state)
     write_file(text, sizeof text);
     struct tide_data *data = open_data(path, 0);
     assert_int_equal(data->kind, TIDE_DATA_TEXT);
-    assert_int_equal(data->vocabulary, 4);
+    assert_int_equal(data->vocabulary->size, 4);
     assert_int_equal(data->train_count, 1800);
     int32_t tokens[SEQUENCE], targets[SEQUENCE];
     for (int held_out = 0; held_out < 2; held_out++) {
@@ -318,11 +318,8 @@ static void a_text_is_read_by_its_bytes(void **state)
         }
     }
     struct tide_err err;
-    struct tide_vocabulary *vocabulary;
-    assert_int_equal(tide_vocabulary_of_data(data, &vocabulary, &err), 0);
-    assert_int_equal(tide_vocabulary_tokens(vocabulary, "ab", tokens, &err), 2);
-    assert_int_equal(tide_vocabulary_tokens(vocabulary, "abc", tokens, &err), -1);
-    tide_vocabulary_free(vocabulary);
+    assert_int_equal(tide_vocabulary_tokens(data->vocabulary, "ab", tokens, &err), 2);
+    assert_int_equal(tide_vocabulary_tokens(data->vocabulary, "abc", tokens, &err), -1);
     tide_data_free(data);
 }
 
@@ -373,7 +370,7 @@ static void a_token_file_is_read(void **state)
     write_file(file, sizeof file);
     struct tide_data *data = open_data(path, 0);
     assert_int_equal(data->kind, TIDE_DATA_TOKENS);
-    assert_int_equal(data->vocabulary, 300);
+    assert_int_equal(data->vocabulary->size, 300);
     int32_t got[SEQUENCE], targets[SEQUENCE];
     assert_int_equal(tide_data_batch(data, 2, false, 1, got, targets, NULL), 0);
     for (int i = 0; i < SEQUENCE; i++)
