@@ -489,7 +489,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
     return 0;
 }
 
-static bool write_file(struct tide_task *task, const char *name, struct tide_durable *file)
+static bool write_file(void *task, const char *name, struct tide_durable *file)
 {
     return tide_language_write(&((struct tide_grpo *)task)->language, name, file);
 }

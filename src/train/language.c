@@ -138,14 +138,9 @@ int tide_language_start(const struct tide_language *l, const struct tide_graph *
 
 /* ---- its files */
 
-static bool write_file(void *language, const char *name, struct tide_durable *file)
-{
-    return tide_language_write(language, name, file);
-}
-
 int tide_language_check(struct tide_language *l, const char *checkpoint, struct tide_err *err)
 {
-    int status = tide_checkpoint_holds(checkpoint, "vocabulary.json", write_file, l, err);
+    int status = tide_checkpoint_holds(checkpoint, "vocabulary.json", tide_language_write, l, err);
     if (status)
         return status < 0 ? -1 : 0;
     tide_err_set(err,
@@ -167,8 +162,9 @@ static bool write_of_tokenizer(const struct tide_language *l, const char *name, 
     return false;
 }
 
-bool tide_language_write(struct tide_language *l, const char *name, struct tide_durable *file)
+bool tide_language_write(void *language, const char *name, struct tide_durable *file)
 {
+    const struct tide_language *l = language;
     if (!strcmp(name, "config.json")) {
         if (file)
             tide_config_write(&l->config, file->out);

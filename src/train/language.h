@@ -51,7 +51,7 @@ int tide_language_check(struct tide_language *language, const char *checkpoint, 
 void tide_language_describe(const struct tide_language *language, const struct tide_trainer *trainer,
                             const char *tokens, FILE *out);
 
-/* A tide_checkpoint_writer. */
-bool tide_language_write(struct tide_language *language, const char *name, struct tide_durable *file);
+/* Writes the model's files; the context is the language. */
+tide_checkpoint_writer tide_language_write;
 
 #endif

@@ -213,7 +213,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
 
 /* ---- files and messages */
 
-static bool write(struct tide_task *task, const char *name, struct tide_durable *file)
+static bool write(void *task, const char *name, struct tide_durable *file)
 {
     return tide_language_write(&((struct lm *)task)->language, name, file);
 }

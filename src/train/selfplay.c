@@ -582,7 +582,7 @@ static void write_config(const struct selfplay *p, FILE *out)
     tide_json_end(&json);
 }
 
-static bool write_file(struct tide_task *task, const char *name, struct tide_durable *file)
+static bool write_file(void *task, const char *name, struct tide_durable *file)
 {
     const struct selfplay *p = (const struct selfplay *)task;
     if (!strcmp(name, "config.json")) {

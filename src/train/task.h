@@ -66,8 +66,8 @@ struct tide_task_kind {
     /* What the model writes now: untrusted bytes, to be escaped before they are shown. */
     int (*sample)(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err);
-    /* A tide_checkpoint_writer for its own files. */
-    bool (*write)(struct tide_task *task, const char *name, struct tide_durable *file);
+    /* Writes its own files; the context is the task. */
+    tide_checkpoint_writer *write;
     /* Describes model and data in lines for people. */
     void (*describe)(const struct tide_task *task, const struct tide_trainer *trainer, FILE *out);
     void (*free)(struct tide_task *task);

@@ -377,12 +377,6 @@ static bool weights_are_numbers(struct tide_trainer *t)
     return true;
 }
 
-static bool write_file(void *task, const char *name, struct tide_durable *file)
-{
-    struct tide_task *t = task;
-    return t->kind->write(t, name, file);
-}
-
 int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
 {
     struct tide_checkpoint_state state = {.task = t->task->kind->name,
@@ -394,7 +388,8 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
         return tide_err_set(err, "the weights after step %lld are not finite numbers; they are not saved",
                             (long long)t->done);
     tide_phase_begin("checkpoint");
-    int status = tide_checkpoint_save(&t->out, t->graph, t->machine, &state, write_file, t->task, err);
+    int status =
+        tide_checkpoint_save(&t->out, t->graph, t->machine, &state, t->task->kind->write, t->task, err);
     tide_phase_end("checkpoint");
     return status;
 }

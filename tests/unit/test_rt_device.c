@@ -129,11 +129,6 @@ static void sample(const struct model *m, struct outcome *to)
     }
 }
 
-static bool write_file(void *language, const char *name, struct tide_durable *file)
-{
-    return tide_language_write(language, name, file);
-}
-
 /* Trains, evaluates, samples, saves, and loads into a model that is new. */
 static struct outcome live(const struct tide_device *device, const struct way *way)
 {
@@ -155,7 +150,7 @@ static struct outcome live(const struct tide_device *device, const struct way *w
     all.evaluated = *(const float *)tide_machine_result(m.machine, m.gpt.evaluate, m.gpt.loss);
     sample(&m, &all);
     read_state(&m, &all);
-    ok(tide_checkpoint_save(&dir, m.graph, m.machine, &state, write_file, &w.language, &err), &err);
+    ok(tide_checkpoint_save(&dir, m.graph, m.machine, &state, tide_language_write, &w.language, &err), &err);
     tide_checkpoint_leave(&dir);
     ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
     ok(tide_checkpoint_load(path, other.graph, other.machine, true, &err), &err);

@@ -123,17 +123,13 @@ static int disarm_and_tear_down(void **state)
     return tear_down(state);
 }
 
-static bool write_file(void *language, const char *name, struct tide_durable *file)
-{
-    return tide_language_write(language, name, file);
-}
-
 /* What the machine holds, as a step. */
 static int save_machine(int64_t step, int keep, struct tide_err *err)
 {
     struct tide_checkpoint_state state = {.task = "lm", .step = step, .train = &how, .own = &sizes};
     struct tide_checkpoint_dir dir = {.path = w.dir, .keep = keep, .fd = -1};
-    int status = tide_checkpoint_save(&dir, w.graph, w.machine, &state, write_file, &w.language, err);
+    int status =
+        tide_checkpoint_save(&dir, w.graph, w.machine, &state, tide_language_write, &w.language, err);
     tide_checkpoint_leave(&dir);
     return status;
 }
