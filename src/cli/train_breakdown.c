@@ -144,15 +144,8 @@ static size_t end_of(const struct tide_schedule *schedule, int phase)
         const struct tide_instruction *i = &schedule->instructions[n];
         if (!belongs(i, phase))
             continue;
-        for (int k = 0; k < TIDE_OPERANDS; k++) {
-            reach(&end, schedule, i->in[k]);
-            reach(&end, schedule, i->in_grad[k]);
-        }
-        for (int k = 0; k < TIDE_OUTPUTS; k++) {
-            reach(&end, schedule, i->out[k]);
-            reach(&end, schedule, i->out_grad[k]);
-        }
-        reach(&end, schedule, i->scratch);
+        for (int k = 0; k < TIDE_VALUES; k++)
+            reach(&end, schedule, i->values[k]);
     }
     return end;
 }

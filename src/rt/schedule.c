@@ -67,26 +67,17 @@ static int emit(struct maker *m, const struct tide_instruction *instruction)
     if (TIDE_GROW(s->instructions, s->capacity, s->count + 1, LONGEST))
         return no_memory(m);
     s->instructions[s->count] = *instruction;
-    for (int i = 0; i < TIDE_OPERANDS; i++) {
-        touch(s, instruction->in[i]);
-        touch(s, instruction->in_grad[i]);
-    }
-    for (int i = 0; i < TIDE_OUTPUTS; i++) {
-        touch(s, instruction->out[i]);
-        touch(s, instruction->out_grad[i]);
-    }
-    touch(s, instruction->scratch);
+    for (int i = 0; i < TIDE_VALUES; i++)
+        touch(s, instruction->values[i]);
     s->count++;
     return 0;
 }
 
 static struct tide_instruction blank(enum tide_action action, int node, int tensor)
 {
-    struct tide_instruction i = {.action = action, .node = node, .tensor = tensor, .scratch = TIDE_NONE};
-    for (int k = 0; k < TIDE_OPERANDS; k++)
-        i.in[k] = i.in_grad[k] = TIDE_NONE;
-    for (int k = 0; k < TIDE_OUTPUTS; k++)
-        i.out[k] = i.out_grad[k] = TIDE_NONE;
+    struct tide_instruction i = {.action = action, .node = node, .tensor = tensor};
+    for (int k = 0; k < TIDE_VALUES; k++)
+        i.values[k] = TIDE_NONE;
     return i;
 }
 

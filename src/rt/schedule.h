@@ -62,13 +62,19 @@ enum {
     TIDE_LASTING = -2
 }; /* in place of a value: nothing; the tensor's own memory (or a parameter's gradient, if not fused) */
 
+enum { TIDE_VALUES = 2 * TIDE_OPERANDS + 2 * TIDE_OUTPUTS + 1 };
+
 struct tide_instruction {
     enum tide_action action;
-    int node;   /* -1: none */
-    int tensor; /* of MEASURE, UPDATE and LOAD; of COPY: whose gradient */
-    int in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS];
+    int node;      /* -1: none */
+    int tensor;    /* of MEASURE, UPDATE and LOAD; of COPY: whose gradient */
     unsigned adds; /* operands */
-    int scratch;
+    union {
+        struct {
+            int in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS], scratch;
+        };
+        int values[TIDE_VALUES]; /* all of these */
+    };
 };
 
 struct tide_schedule {
