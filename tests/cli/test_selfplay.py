@@ -171,7 +171,7 @@ def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, e
     assert run.returncode == 130 and "continue with --resume auto" in err, err
     (kept,) = os.listdir(two)
     steps = int(kept.removeprefix("step-")) + 2
-    assert selfplay("--out", one, "--steps", steps).code == 0
+    assert selfplay("--out", one, *even, "--steps", steps).code == 0
     assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
     for name in FILES:
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
@@ -200,13 +200,14 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, tmp_path, env):
 
 def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, "--json", "--report-every", 1, "--save-every", 1)]
+    even = ("--schedule", "constant")  # at the same rate whatever the number of steps
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, *even, "--json", "--report-every", 1, "--save-every", 1)]
     run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, text=True)
     assert all(json.loads(run.stdout.readline())["step"] == step for step in (1, 2, 3))
     run.kill()
     run.communicate()
     steps = 1 + max(int(name.removeprefix("step-")) for name in os.listdir(two) if name.startswith("step-"))
-    assert selfplay("--out", one, "--steps", steps).code == 0
+    assert selfplay("--out", one, *even, "--steps", steps).code == 0
     assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
     for name in FILES:
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
