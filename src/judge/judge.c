@@ -129,14 +129,14 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
         return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
     if (tide_judging_is_leak_after_bend(j, fit))
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit);
+    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
+    bool rose = before > 0 && tide_judging_is_change(j, before * fit->k);
+    if (fit->tail <= 0 && rise <= 0 && (!rose || wanders(j)))
+        return tide_judging_say_level(j);
     bool goes_on =
         fit->tail > TIDE_LEAK_Z * fit->tail_error && tide_judging_matters(j, fit->tail * (1 - fit->k));
-    if (before > 0 && tide_judging_is_change(j, before * fit->k) &&
-        fit->tail <= TIDE_PLATEAU_STILL * before && !goes_on)
+    if (rose && fit->tail <= TIDE_PLATEAU_STILL * before && !goes_on)
         return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
-    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
-    if (fit->tail <= 0 && rise <= 0)
-        return tide_judging_say_level(j);
     /* The whole rise does not matter; or the rise up to the bend does not, nor the slower one after it. */
     bool small = fit->tail <= before && !tide_judging_is_change(j, before * fit->k) &&
                  !tide_judging_matters(j, fit->tail * (1 - fit->k));
