@@ -125,7 +125,8 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
 {
     double before = fit->beta[1];
-    if (fit->k > TIDE_TAIL_LATEST && before > 0) /* such a late bend is noise of the line */
+    bool late = fit->k > TIDE_TAIL_LATEST, slight = fabs(fit->tail - before) < TIDE_BEND_LEAST * before;
+    if (before > 0 && (late || slight)) /* such a bend is noise of the line */
         return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
     if (tide_judging_is_leak_after_bend(j, fit))
         return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit);

@@ -60,6 +60,9 @@
 #define TIDE_STILL_SAME  0.6
 #define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
+/* A bend that changes the slope by less than this share of it is noise of a line: steps are seen late now and
+ * then, and then are no longer as far apart as the looks. */
+#define TIDE_BEND_LEAST 0.1
 
 /* A leak is said to begin at a bend if the floor moved before it by at most this share of the rise since. */
 #define TIDE_SINCE_SHARE 0.05

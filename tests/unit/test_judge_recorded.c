@@ -67,6 +67,23 @@ static void a_level_that_wanders_is_no_leak(void **state)
     assert_int_equal(judge(count, true).kind, TIDE_UNDECIDED);
 }
 
+/* A C trainer that loses 3.08 MB a step, in tenths of a megabyte, on a busy machine: some of the lines that
+ * it prints are read a step late. */
+static void steps_that_are_read_late_do_not_bend_a_line(void **state)
+{
+    (void)state;
+    static const int at[] = {1,   3,   7,   11,  14,  18,  21,  25,  29,  32,  35,  38,  42,  46, 49,
+                             53,  56,  60,  63,  67,  71,  74,  77,  81,  85,  88,  92,  96,  99, 102,
+                             104, 107, 111, 114, 117, 121, 125, 127, 130, 133, 137, 141, 144, 148};
+    static const int tenths[] = {231,  299,  432,  525,  637,  757,  842,  978,  1081, 1184, 1286,
+                                 1389, 1491, 1628, 1730, 1830, 1935, 2038, 2140, 2277, 2360, 2482,
+                                 2584, 2687, 2823, 2926, 3029, 3165, 3268, 3336, 3404, 3507, 3584,
+                                 3712, 3814, 3917, 4019, 4122, 4186, 4293, 4429, 4500, 4634, 4771};
+    struct tide_verdict v = judge(given(at, tenths, sizeof at / sizeof *at, 1e5), true);
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.slope / 3.08e6 - 1) < 0.02);
+}
+
 /* A JavaScript program that holds 2 MB and makes 4 MB of garbage a second, four looks a second: its collector
  * takes more, in uneven steps, until it has enough, and then a page here and there. */
 static void a_staircase_whose_stairs_became_small_has_stopped(void **state)
@@ -493,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_floor_that_comes_down_by_more_than_it_rises_is_level),
         cmocka_unit_test(a_level_that_wanders_is_no_leak),
+        cmocka_unit_test(steps_that_are_read_late_do_not_bend_a_line),
         cmocka_unit_test(a_staircase_whose_stairs_became_small_has_stopped),
         cmocka_unit_test(growth_in_stages_that_stands_still_at_the_end_has_stopped),
         cmocka_unit_test(a_level_that_came_down_by_more_than_it_rose_is_no_question),
