@@ -579,6 +579,12 @@ static int prepare(struct tide_judging *j, struct tide_err *err)
     return 0;
 }
 
+/* True if shapes can be fitted to the floor. */
+static bool is_enough(const struct tide_judging *j)
+{
+    return j->n >= 3 && j->x[j->n - 1] > j->x[0];
+}
+
 static void fill_ends(struct tide_judging *j)
 {
     struct tide_verdict *v = j->v;
@@ -588,7 +594,7 @@ static void fill_ends(struct tide_judging *j)
     for (size_t i = 0; i < j->moments.count; i++)
         v->peak = fmax(v->peak, j->moments.high[i]);
     v->start_x = j->x[j->start];
-    bool fitted = j->points.n >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
+    bool fitted = is_enough(j) && j->points.n >= 2 && tide_judging_span(j) > 0 && isfinite(j->best.rss);
     /* A flat floor wanders, and the best shape follows it. If the ends of that shape are more than a few
      * pages apart, the level is reported instead. */
     bool wide = fabs(tide_fit_value(&j->best, 1) - tide_fit_value(&j->best, 0)) > TIDE_LEAK_LEAST;
@@ -621,7 +627,7 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
     struct tide_judging j = {.input = input, .scratch = scratch, .v = &verdict};
     int status = prepare(&j, err);
     if (status == 0) {
-        if (j.n >= 3 && j.x[j.n - 1] > j.x[0])
+        if (is_enough(&j))
             decide(&j);
         else
             say_too_few(&j);

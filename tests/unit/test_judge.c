@@ -342,6 +342,15 @@ static void a_short_run_is_undecided_and_says_how_long_would_do(void **state)
     assert_true(v.needed_for > 0);
 }
 
+static void two_looks_have_a_floor_each(void **state)
+{
+    (void)state;
+    fill(2, 100e6, 1e6, 0);
+    struct tide_verdict v = judge(input_of(2));
+    assert_int_equal(v.kind, TIDE_UNDECIDED);
+    assert_true(v.floor_first == ys[0] && v.floor_last == ys[1] && v.growth_bytes == ys[1] - ys[0]);
+}
+
 static void a_few_looks_are_undecided_however_level(void **state)
 {
     (void)state;
@@ -856,6 +865,7 @@ int main(void)
         cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
         cmocka_unit_test(what_rises_slowly_after_a_fast_start_has_not_stopped),
         cmocka_unit_test(a_floor_that_wandered_up_and_came_back_is_level),
+        cmocka_unit_test(two_looks_have_a_floor_each),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
