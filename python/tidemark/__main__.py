@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 
 from ._binary import find, obstacle
+
+
+def _hand_on_what_python_changed() -> None:
+    """The program, and what it runs, must not notice that Python was there first: Python ignores signals, and where there is
+    no locale it gives its children one."""
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored, signal.SIG_DFL)
+    with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:  # as this process got it
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in file.read().split(b"\0")):
+            os.environ.pop("LC_CTYPE", None)
 
 
 def main() -> int:
@@ -19,6 +31,7 @@ def main() -> int:
         print(f"tidemark: {reason}", file=sys.stderr)
         print("hint: build it here: 'pip install ./python' in a checkout", file=sys.stderr)
         return 2
+    _hand_on_what_python_changed()
     try:
         os.execv(path, ["tidemark", *sys.argv[1:]])
     except OSError as error:

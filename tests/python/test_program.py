@@ -21,6 +21,15 @@ def test_it_is_the_same_program(binary):
     assert wrong.returncode == 2 and "judge" in wrong.stderr
 
 
+def test_what_it_runs_has_the_signals_and_the_environment_of_a_plain_run(binary, tmp_path):
+    asked = "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status; env -0 | grep -azvE '^(TIDEMARK_|_=)'"
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "python")}  # no locale: Python gives itself one
+    plain, through = (subprocess.run([*program, "run", "-o", tmp_path / name, "--", "sh", "-c", asked], env=env, capture_output=True,
+                                     timeout=60, check=True)
+                      for name, program in (("plain.tide", [binary]), ("through.tide", [sys.executable, "-m", "tidemark"])))
+    assert through.stdout == plain.stdout
+
+
 def test_without_it_there_is_a_sentence(tmp_path):
     import shutil
 
