@@ -477,7 +477,7 @@ static int run_steps(const struct tide_job *job, enum tide_detail detail, struct
     run.tape.host = job->host;
     run.tape.compiled = job->compiled;
     run.tape.fp16 = job->dtype == TIDE_DTYPE_FP16;
-    run.tape.product_ran = run.tape.product_ran_back = run.tape.bias_ran = job->host;
+    run.tape.product_ran = run.tape.product_ran_backward = run.tape.bias_ran = job->host;
     int status = run_job(&run, detail == TIDE_FULL ? &to->census : NULL, err);
     if (!status) {
         for (int i = 0; i < run.policy_leaves; i++) {

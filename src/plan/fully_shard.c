@@ -141,7 +141,7 @@ void tide_shard_done(struct tide_tape *tape, int outer)
         tape->nodes[tape->node_count - 1].group = outer;
 }
 
-void tide_shard_before_back(struct tide_tape *tape, int number)
+void tide_shard_before_backward(struct tide_tape *tape, int number)
 {
     struct tide_group *group = &tape->groups[number];
     if (!group->whole) {
@@ -155,7 +155,7 @@ void tide_shard_before_back(struct tide_tape *tape, int number)
         gather(tape, before);
 }
 
-void tide_shard_after_back(struct tide_tape *tape, int number)
+void tide_shard_after_backward(struct tide_tape *tape, int number)
 {
     struct tide_group *group = &tape->groups[number], *outer = &tape->groups[group->outer];
     int width = 1;

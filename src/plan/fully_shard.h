@@ -11,7 +11,7 @@
  * summed into this process's part of them, one piece per group.
  *
  * Call tide_shard_net once a net has its parameters. The net calls enter and leave around its blocks, and
- * done at the end of its forward; the tape calls before_back and after_back.
+ * done at the end of its forward; the tape calls before_backward and after_backward.
  */
 #ifndef TIDE_FULLY_SHARD_H
 #define TIDE_FULLY_SHARD_H
@@ -45,8 +45,8 @@ void tide_shard_leave(struct tide_tape *tape, int group);
 /* The net's forward pass has returned. */
 void tide_shard_done(struct tide_tape *tape, int outer);
 
-void tide_shard_before_back(struct tide_tape *tape, int group);
-void tide_shard_after_back(struct tide_tape *tape, int group);
+void tide_shard_before_backward(struct tide_tape *tape, int group);
+void tide_shard_after_backward(struct tide_tape *tape, int group);
 /* zero_grad. */
 void tide_shard_drop_gradients(struct tide_tape *tape);
 

@@ -384,7 +384,7 @@ void tide_tape_product(struct tide_tape *tape, int node)
         tape->nodes[node].multiplies = true;
 }
 
-static void step_back(struct tide_tape *tape, int at)
+static void step_backward(struct tide_tape *tape, int at)
 {
     struct tide_tape_node *node = &tape->nodes[at];
     int results[TIDE_EDGES];
@@ -405,7 +405,7 @@ static void step_back(struct tide_tape *tape, int at)
         if (edge->kind == TIDE_EDGE_SAME)
             hold(tape, results[i]);
         else if (node->multiplies)
-            workspace(tape, &tape->product_ran_back, WORKSPACE);
+            workspace(tape, &tape->product_ran_backward, WORKSPACE);
         if (node->again < 0)
             let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
     }
@@ -475,7 +475,7 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from
     for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {
         int again = tape->nodes[at].again, needs = tape->nodes[at].group;
         if (needs >= 0 && needs != group) {
-            tide_shard_before_back(tape, needs);
+            tide_shard_before_backward(tape, needs);
             outer = tape->groups[needs].outer;
         }
         group = needs;
@@ -485,15 +485,15 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from
             if (again >= 0 && !tape->checkpoints[again].done)
                 run_again(tape, again);
             if (!tape->failed)
-                step_back(tape, at);
+                step_backward(tape, at);
         }
         if (!tape->failed)
             end_checkpoint(tape, at);
         if (!tape->failed && tape->nodes[at].opens)
-            tide_shard_after_back(tape, needs);
+            tide_shard_after_backward(tape, needs);
     }
     if (outer >= 0 && !tape->failed) {
-        tide_shard_after_back(tape, outer);
+        tide_shard_after_backward(tape, outer);
         tide_tape_let_go(tape, &tape->groups[outer].summed.storage);
     }
     tape->node_count = from;

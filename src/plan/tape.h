@@ -160,7 +160,7 @@ struct tide_tape {
     bool host;         /* no libraries of a GPU */
     bool compiled;     /* sums over rows are separate kernels, without scratch */
     bool fp16;         /* 16-bit types are fp16, for which cuDNN has other kernels than for bf16 */
-    bool product_ran, product_ran_back, bias_ran;
+    bool product_ran, product_ran_backward, bias_ran;
     bool failed;
 };
 

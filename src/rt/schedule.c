@@ -95,12 +95,12 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
 }
 
 /* Returns the value to read a tensor from: in the backward pass, the recomputed one if there is one. */
-static int value_of(const struct maker *m, int tensor, bool back)
+static int value_of(const struct maker *m, int tensor, bool backward)
 {
     const struct track *t = &m->tracks[tensor];
     if (tide_tensor_lasts(&m->graph->tensors[tensor]))
         return TIDE_LASTING;
-    return back && t->recomputed != TIDE_NONE ? t->recomputed : t->value;
+    return backward && t->recomputed != TIDE_NONE ? t->recomputed : t->value;
 }
 
 static bool is_dropped(const struct maker *m, int tensor)
@@ -367,7 +367,7 @@ static int add_results(struct maker *m, const struct tide_node *node, struct tid
     return 0;
 }
 
-static int run_back(struct maker *m, int index)
+static int run_backward(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
     const struct tide_op *op = node->op;
@@ -395,7 +395,7 @@ static int run_back(struct maker *m, int index)
 }
 
 /* A loss runs in the first walk only; a second walk uses the gradient that it wrote. */
-static int run_loss_back(struct maker *m, int index)
+static int run_loss_backward(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
     struct track *x = &m->tracks[node->in[0]];
@@ -405,7 +405,7 @@ static int run_loss_back(struct maker *m, int index)
         set_gradient(m, node->in[0], x->from_loss);
         return 0;
     }
-    if (run_back(m, index))
+    if (run_backward(m, index))
         return -1;
     if (m->measures && x->needed) {
         x->from_loss = x->gradient;
@@ -415,7 +415,7 @@ static int run_loss_back(struct maker *m, int index)
 }
 
 /* From the last node to the first. */
-static int walk_back(struct maker *m)
+static int walk_backward(struct maker *m)
 {
     int begin = m->program->first, end = m->program->end;
     for (int i = end - 1; i >= begin; i--) {
@@ -429,7 +429,7 @@ static int walk_back(struct maker *m)
                 return -1;
         }
         bool is_loss = m->graph->nodes[i].op->is_loss;
-        if (is_loss ? run_loss_back(m, i) : is_needed(m, &m->graph->nodes[i]) && run_back(m, i))
+        if (is_loss ? run_loss_backward(m, i) : is_needed(m, &m->graph->nodes[i]) && run_backward(m, i))
             return -1;
         end_wait(m, i);
     }
@@ -468,13 +468,13 @@ static int make_forward(struct maker *m, bool losses)
 static int make_train(struct maker *m)
 {
     m->twice = m->measures = m->choices->fused && m->choices->clips;
-    if (make_forward(m, false) || walk_back(m))
+    if (make_forward(m, false) || walk_backward(m))
         return -1;
     if (!m->twice)
         return 0;
     m->measures = false;
     forget_walk(m);
-    return walk_back(m) || update_settled(m) ? -1 : 0;
+    return walk_backward(m) || update_settled(m) ? -1 : 0;
 }
 
 static void note_use(struct maker *m, int index, int tensor)

@@ -136,7 +136,7 @@ static void a_graph_holds_what_it_saved_until_it_is_walked(void **state)
     (void)state;
     struct tide_tape tape;
     tide_tape_init(&tape, TIDE_CACHER_ROUNDED);
-    tape.product_ran = tape.product_ran_back = true;
+    tape.product_ran = tape.product_ran_backward = true;
     int weight = tide_tape_leaf(&tape, 1024 * 1024, 4, true, TIDE_PART_WEIGHTS);
     struct tide_sized x = tide_tape_take(&tape, 1024 * 1024, 4, TIDE_PART_INPUT);
     struct tide_sized y = tide_torch_linear(&tape, x, weight, -1, 1024, 1024, true, TIDE_PART_MLP);

@@ -204,7 +204,7 @@ static void join_slopes(void *context, int64_t first, int64_t last)
     }
 }
 
-TIDE_KERNEL(void, x_back,
+TIDE_KERNEL(void, x_backward,
             (float *restrict x_grad, int adds, const float *restrict g, const float *restrict x,
              const float *restrict mean, const float *restrict by, int64_t rows, int64_t columns),
             (x_grad, adds, g, x, mean, by, rows, columns))
@@ -217,13 +217,14 @@ TIDE_KERNEL(void, x_back,
         }
 }
 
-static void back_rows(void *context, int64_t first, int64_t last)
+static void backward_rows(void *context, int64_t first, int64_t last)
 {
     const struct batch *b = context;
     const struct tide_call *call = b->call;
-    x_back((float *)call->in_grad[X] + first * b->columns, call->adds >> X & 1,
-           (const float *)call->out_grad[Y] + first * b->columns,
-           (const float *)call->in[X] + first * b->columns, call->out[MEAN], b->by, last - first, b->columns);
+    x_backward((float *)call->in_grad[X] + first * b->columns, call->adds >> X & 1,
+               (const float *)call->out_grad[Y] + first * b->columns,
+               (const float *)call->in[X] + first * b->columns, call->out[MEAN], b->by, last - first,
+               b->columns);
 }
 
 static void backward(const struct tide_call *call)
@@ -232,7 +233,7 @@ static void backward(const struct tide_call *call)
     tide_parallel(b.pieces, 1, slope_pieces, &b);
     tide_parallel(b.columns, 1 + 4096 / b.pieces, join_slopes, &b);
     if (call->in_grad[X])
-        tide_parallel(b.rows, 1 + 16384 / b.columns, back_rows, &b);
+        tide_parallel(b.rows, 1 + 16384 / b.columns, backward_rows, &b);
 }
 
 static size_t scratch(const struct tide_need *n)

@@ -34,7 +34,7 @@ TIDE_KERNEL(void, gate_and_end,
         }
 }
 
-TIDE_KERNEL(void, x_back,
+TIDE_KERNEL(void, x_backward,
             (float *restrict x_grad, int adds, float *restrict open, const float *restrict g,
              const float *restrict gate, int64_t cells, int64_t columns),
             (x_grad, adds, open, g, gate, cells, columns))
@@ -46,7 +46,7 @@ TIDE_KERNEL(void, x_back,
             x_grad[i * columns + j] = (adds ? x_grad[i * columns + j] : 0) + g[i * columns + j] * open[j];
 }
 
-TIDE_KERNEL(void, gate_back,
+TIDE_KERNEL(void, gate_backward,
             (float *restrict gate_grad, int adds, float *restrict sums, const float *restrict g,
              const float *restrict x, const float *restrict gate, int64_t cells, int64_t columns),
             (gate_grad, adds, sums, g, x, gate, cells, columns))
@@ -103,11 +103,11 @@ static void backward_boards(void *context, int64_t first, int64_t last)
         const float *gate = (const float *)call->in[GATE] + i * b->columns,
                     *g = (const float *)call->out_grad[0] + i * board;
         if (call->in_grad[GATE])
-            gate_back((float *)call->in_grad[GATE] + i * b->columns, call->adds >> GATE & 1, room, g,
-                      (const float *)call->in[X] + i * board, gate, b->cells, b->columns);
+            gate_backward((float *)call->in_grad[GATE] + i * b->columns, call->adds >> GATE & 1, room, g,
+                          (const float *)call->in[X] + i * board, gate, b->cells, b->columns);
         if (call->in_grad[X])
-            x_back((float *)call->in_grad[X] + i * board, call->adds >> X & 1, room, g, gate, b->cells,
-                   b->columns);
+            x_backward((float *)call->in_grad[X] + i * board, call->adds >> X & 1, room, g, gate, b->cells,
+                       b->columns);
     }
 }
 
