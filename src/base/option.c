@@ -75,8 +75,11 @@ static int hint_choice(const char *choices, const char *value, struct tide_err *
 
 static int bad_value(const struct tide_option *o, const char *value, struct tide_err *err)
 {
-    const char *shown = TIDE_SHOWN(value, 96);
-    tide_err_set(err, "option '--%s': '%s' is not a valid %s", o->name, shown, o->arg);
+    static const char *const wanted[] = {
+        [TIDE_OPTION_SIZE] = "a size",          [TIDE_OPTION_BYTES] = "a size",
+        [TIDE_OPTION_DURATION] = "a duration",  [TIDE_OPTION_COUNT] = "a whole number of up to 18 digits",
+        [TIDE_OPTION_REAL] = "a finite number", [TIDE_OPTION_CHOICE] = "one of its values"};
+    tide_err_set(err, "option '--%s': '%s' is not %s", o->name, TIDE_SHOWN(value, 96), wanted[o->kind]);
     switch (o->kind) {
     case TIDE_OPTION_SIZE:
     case TIDE_OPTION_BYTES:

@@ -45,4 +45,4 @@ def test_the_layout_has_the_bytes_that_the_manual_says(train, optimizer, each):
 def test_an_optimizer_that_is_not_known_is_refused(train):
     result = train("--steps", 1, "--optimizer", "adamw4")
     assert result.code == 2
-    assert result.err == "tidemark: train lm: option '--optimizer': 'adamw4' is not a valid NAME\nhint: did you mean 'adamw'?\n"
+    assert result.err == "tidemark: train lm: option '--optimizer': 'adamw4' is not one of its values\nhint: did you mean 'adamw'?\n"

@@ -406,7 +406,7 @@ def test_a_recording_says_how_many_steps_there_were(tidemark, tmp_path):
 @pytest.mark.parametrize("words, because, hint", [
     ([], "--model is missing", "tidemark plan --model"),
     (["--model", "gtp2"], "there is no model 'gtp2'", "did you mean 'gpt2'?"),
-    (["--model", "gpt2", "--optimizer", "adanw"], "'adanw' is not a valid NAME", "did you mean 'adamw'?"),
+    (["--model", "gpt2", "--optimizer", "adanw"], "'adanw' is not one of its values", "did you mean 'adamw'?"),
     (["--model", "gpt2", "--seq", "4096"], "has 1024 positions", "n_positions"),
     (["--model", "./none/config.json"], "cannot open", ""),
     (["--model", "vit-base", "--task", "grpo"], "is an image model", ""),

@@ -118,7 +118,7 @@ def test_a_file_that_is_no_program_gives_126(tidemark, tmp_path):
     ([], "tidemark: run: no command was given"),
     (["-i", "1ms", "--", "true"], "tidemark: run: option '--interval': '1ms' is out of range"),
     (["-i", "2h", "--", "true"], "tidemark: run: option '--interval': '2h' is out of range"),
-    (["--limit", "lots", "--", "true"], "tidemark: run: option '--limit': 'lots' is not a valid SIZE"),
+    (["--limit", "lots", "--", "true"], "tidemark: run: option '--limit': 'lots' is not a size"),
     (["--limit", "24", "--", "true"], "tidemark: run: option '--limit': 24 means 24 bytes\nhint: did you mean '24G'?"),
     (["--items", "-4", "--", "true"], "tidemark: run: option '--items': '-4' is out of range"),
     (["--step-regex", "a(b", "--", "true"], "tidemark: option '--step-regex': 'a(b': Unmatched ( or \\("),

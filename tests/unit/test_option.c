@@ -132,10 +132,8 @@ static void what_is_wrong_is_said_and_nothing_is_guessed(void **state)
         {{"-o"}, "option '-o' needs a FILE", ""},
         {{"-o", "--", "true"}, "option '-o' needs a FILE", ""},
         {{"--output", "--"}, "option '--output' needs a FILE", ""},
-        {{"--limit", "big"},
-         "option '--limit': 'big' is not a valid SIZE",
-         "sizes look like 64K, 512M, 1.5G"},
-        {{"--limit=-1"}, "option '--limit': '-1' is not a valid SIZE", "sizes look like 64K, 512M, 1.5G"},
+        {{"--limit", "big"}, "option '--limit': 'big' is not a size", "sizes look like 64K, 512M, 1.5G"},
+        {{"--limit=-1"}, "option '--limit': '-1' is not a size", "sizes look like 64K, 512M, 1.5G"},
         {{"--limit", "16"}, "option '--limit': 16 means 16 bytes", "did you mean '16G'?"},
         {{"--limit", "1.5"}, "option '--limit': 1.5 means 1.5 bytes", "did you mean '1.5G'?"},
         {{"--limit", "640"}, "option '--limit': 640 means 640 bytes", "did you mean '640M'?"},
@@ -144,10 +142,10 @@ static void what_is_wrong_is_said_and_nothing_is_guessed(void **state)
         {{"-i", "10ns"}, "option '--interval': '10ns' is out of range", "from 1 ms to 1 h 0 m"},
         {{"--items", "0"}, "option '--items': '0' is out of range", "at least 1"},
         {{"--items=-5"}, "option '--items': '-5' is out of range", "at least 1"},
-        {{"--unit", "gallon"}, "option '--unit': 'gallon' is not a valid UNIT", "choose one of b|kb|mb"},
-        {{"--unit", "b|kb"}, "option '--unit': 'b|kb' is not a valid UNIT", "choose one of b|kb|mb"},
+        {{"--unit", "gallon"}, "option '--unit': 'gallon' is not one of its values", "choose one of b|kb|mb"},
+        {{"--unit", "b|kb"}, "option '--unit': 'b|kb' is not one of its values", "choose one of b|kb|mb"},
         {{"--ratio", "-0.5"}, "option '--ratio': '-0.5' is out of range", "at least 0"},
-        {{"--ratio", "inf"}, "option '--ratio': 'inf' is not a valid R", ""},
+        {{"--ratio", "inf"}, "option '--ratio': 'inf' is not a finite number", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct values v;
