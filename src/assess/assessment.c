@@ -102,8 +102,8 @@ static struct tide_level *levels_of(struct tide_arena *scratch, const struct tid
         const struct tide_history_smaps *read = as_read ? &p->smaps[i] : NULL;
         const struct tide_history_point *then =
             as_read ? tide_history_point_at(p, read->t_ns) : &p->points[i];
-        if (own_pages)
-            levels[n++] = (struct tide_level){read->t_ns, (double)read->uss_bytes};
+        if (own_pages && then)
+            levels[n++] = (struct tide_level){read->t_ns, tide_assessing_own_pages(p, i)};
         else if (!as_read)
             levels[n++] = (struct tide_level){then->t_ns, (double)then->private_bytes};
         else if (then && read->pss_shmem_bytes >= 0)
@@ -440,7 +440,8 @@ static int judge_own_pages(struct tide_assessing *s, const struct tide_history_p
         read += b < s->buckets && isfinite(s->bucket_x[b]);
     }
     bool rises = read > 2 && goes_on_copying(p);
-    if ((read < LEAST_SMAPS && !rises) || !tide_history_process(s->h, p->row.parent))
+    if ((read < LEAST_SMAPS && !rises) || !tide_history_process(s->h, p->row.parent) ||
+        !tide_assessing_shares(p))
         return 0;
     int status = judge_process(s, p, true);
     struct tide_verdict *v = s->a->count > before ? &s->a->judged[before].verdict : NULL;

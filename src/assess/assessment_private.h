@@ -93,6 +93,14 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 /* The same for a GPU whose memory rose because tensors take up more for a while: the framework keeps what it
  * took for them. The verdict stays. */
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
+/* True if a process shared private memory with its parent, as far as was read: not all of it was its own.
+ * (worst.c) */
+bool tide_assessing_shares(const struct tide_history_process *process);
+/* Returns which pages were a process's own at a reading of its PSS. USS also counts pages of files that
+ * nobody else has mapped, which are page cache: what a worker reads through a mapping, and a library that
+ * another program had open until it ended. So it counts up to the private memory, and what was mapped of
+ * files since the first reading is taken off. (worst.c) */
+double tide_assessing_own_pages(const struct tide_history_process *process, size_t reading);
 /* Returns how much of its memory became its own since a reading, although it took no more: a forked worker
  * copies what it writes, and in Python what it reads. The tree holds it twice from then on, but RSS does not
  * show it. (worst.c) */

@@ -211,16 +211,38 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
     return fmin(fmax(counted, 0), *ret_rss);
 }
 
+bool tide_assessing_shares(const struct tide_history_process *p)
+{
+    for (size_t i = 0; i < p->smaps_count; i++) {
+        const struct tide_history_point *then = tide_history_point_at(p, p->smaps[i].t_ns);
+        if (then && p->smaps[i].uss_bytes < then->private_bytes)
+            return true;
+    }
+    return false;
+}
+
+double tide_assessing_own_pages(const struct tide_history_process *p, size_t reading)
+{
+    const struct tide_history_point *first = tide_history_point_at(p, p->smaps[0].t_ns),
+                                    *then = tide_history_point_at(p, p->smaps[reading].t_ns);
+    if (!first || !then)
+        return 0;
+    int64_t files = (then->rss_bytes - then->private_bytes) - (first->rss_bytes - first->private_bytes);
+    double own = (double)(p->smaps[reading].uss_bytes - (files > 0 ? files : 0));
+    return fmax(fmin(own, (double)then->private_bytes), 0);
+}
+
 double tide_assessing_no_longer_shared(const struct tide_history_process *p, size_t since)
 {
-    if (!p->smaps_count)
+    if (!tide_assessing_shares(p))
         return 0;
-    const struct tide_history_smaps *first = &p->smaps[since], *last = &p->smaps[p->smaps_count - 1];
-    const struct tide_history_point *then = tide_history_point_at(p, first->t_ns);
+    const struct tide_history_point *then = tide_history_point_at(p, p->smaps[since].t_ns);
     if (!then)
         return 0;
-    int64_t taken = tide_history_point_at(p, last->t_ns)->private_bytes - then->private_bytes;
-    return fmax((double)(last->uss_bytes - first->uss_bytes - (taken > 0 ? taken : 0)), 0);
+    size_t last = p->smaps_count - 1;
+    int64_t taken = tide_history_point_at(p, p->smaps[last].t_ns)->private_bytes - then->private_bytes;
+    double more = tide_assessing_own_pages(p, last) - tide_assessing_own_pages(p, since);
+    return fmax(more - fmax((double)taken, 0), 0);
 }
 
 /* True for the processes besides the worst that were there at one look towards the end (of the steps, if

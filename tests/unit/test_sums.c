@@ -403,6 +403,32 @@ static void pages_that_workers_copy_are_said(void **state)
     tide_assessment_free(a);
 }
 
+/* A worker that maps a file and reads it once, in order, or whose libraries another program had open until it
+ * ended: USS rises by pages of files, which are page cache. */
+static void pages_of_files_are_not_a_workers_own(void **state)
+{
+    (void)state;
+    for (int reads = 0; reads < 2; reads++) {
+        char text[2048];
+        struct made m = begin();
+        int64_t parent = add_process(&m, 100, 0, "python", "train.py"),
+                worker = add_process(&m, 101, parent, "python", "worker");
+        for (int64_t step = 0; step < 300; step++) {
+            int64_t file = reads ? step * MIB / 2 : 0, alone = step < 150 ? 0 : 15 * MIB;
+            mark(&m, parent, TIDE_MARK_STEP, step, "");
+            look_at_shared(&m, 2, 40 * MIB, 80 * MIB + file, 80 * MIB + file);
+            sample(&m, parent, 40 * MIB);
+            put_sample(&m, (struct tide_sample){
+                               .process = worker, .anon_bytes = 20 * MIB, .file_bytes = 20 * MIB + file});
+            if (step % 10 == 5)
+                read_shared(&m, worker, 22 * MIB + file + alone, reads ? 5 * MIB + file : 21 * MIB + alone);
+        }
+        struct tide_assessment *a = finish(&m, text, sizeof text);
+        assert_int_equal(a->judged[0].verdict.kind, TIDE_FLAT);
+        tide_assessment_free(a);
+    }
+}
+
 /* A worker copies its parent's pages, and on a busy machine that is read a few times only. */
 static void a_worker_that_goes_on_copying_is_not_flat(void **state)
 {
@@ -490,6 +516,7 @@ int main(void)
         cmocka_unit_test(pages_that_workers_copy_are_said),
         cmocka_unit_test(a_parent_whose_workers_end_copies_nothing),
         cmocka_unit_test(a_worker_that_goes_on_copying_is_not_flat),
+        cmocka_unit_test(pages_of_files_are_not_a_workers_own),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
