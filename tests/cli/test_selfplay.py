@@ -15,6 +15,7 @@ from waiting import has, wait_for
 
 SMALL = ("--simulations", 12, "--games-at-once", 6, "--positions", 40, "--batch", 16, "--replay", 300, "--match-games", 4)
 TICTACTOE = ("--game", "tictactoe", "--net", "plain:1x8")
+EVEN = ("--schedule", "constant")  # the same rate whatever the number of steps
 FILES = ("config.json", "model.safetensors", "optimizer.safetensors", "replay.bin")
 
 
@@ -162,7 +163,7 @@ def test_a_damaged_replay_is_passed_over(selfplay, tmp_path):
 
 def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, "--json", "--report-every", 1)]
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, *EVEN, "--json", "--report-every", 1)]
     run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True)
     assert json.loads(run.stdout.readline())["step"] == 1
@@ -171,7 +172,7 @@ def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, e
     assert run.returncode == 130 and "continue with --resume auto" in err, err
     (kept,) = os.listdir(two)
     steps = int(kept.removeprefix("step-")) + 2
-    assert selfplay("--out", one, *even, "--steps", steps).code == 0
+    assert selfplay("--out", one, *EVEN, "--steps", steps).code == 0
     assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
     for name in FILES:
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
@@ -200,14 +201,13 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, tmp_path, env):
 
 def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
     one, two = tmp_path / "one", tmp_path / "two"
-    even = ("--schedule", "constant")  # at the same rate whatever the number of steps
-    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, *even, "--json", "--report-every", 1, "--save-every", 1)]
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, *EVEN, "--json", "--report-every", 1, "--save-every", 1)]
     run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, text=True)
     assert all(json.loads(run.stdout.readline())["step"] == step for step in (1, 2, 3))
     run.kill()
     run.communicate()
     steps = 1 + max(int(name.removeprefix("step-")) for name in os.listdir(two) if name.startswith("step-"))
-    assert selfplay("--out", one, *even, "--steps", steps).code == 0
+    assert selfplay("--out", one, *EVEN, "--steps", steps).code == 0
     assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
     for name in FILES:
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
