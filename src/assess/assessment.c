@@ -441,7 +441,7 @@ static int judge_own_pages(struct tide_assessing *s, const struct tide_history_p
     }
     bool rises = read > 2 && goes_on_copying(p);
     if ((read < LEAST_SMAPS && !rises) || !tide_history_process(s->h, p->row.parent) ||
-        !tide_assessing_shares(p))
+        !tide_assessing_shared_private(p))
         return 0;
     int status = judge_process(s, p, true);
     struct tide_verdict *v = s->a->count > before ? &s->a->judged[before].verdict : NULL;

@@ -95,7 +95,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 int tide_assessing_tensors(struct tide_assessing *s, struct tide_judged *judged);
 /* True if a process shared private memory with its parent, as far as was read: not all of it was its own.
  * (worst.c) */
-bool tide_assessing_shares(const struct tide_history_process *process);
+bool tide_assessing_shared_private(const struct tide_history_process *process);
 /* Returns which pages were a process's own at a reading of its PSS. USS also counts pages of files that
  * nobody else has mapped, which are page cache: what a worker reads through a mapping, and a library that
  * another program had open until it ended. So it counts up to the private memory, and what was mapped of

@@ -211,7 +211,7 @@ static double now_counted(const struct tide_assessing *s, size_t process, double
     return fmin(fmax(counted, 0), *ret_rss);
 }
 
-bool tide_assessing_shares(const struct tide_history_process *p)
+bool tide_assessing_shared_private(const struct tide_history_process *p)
 {
     for (size_t i = 0; i < p->smaps_count; i++) {
         const struct tide_history_point *then = tide_history_point_at(p, p->smaps[i].t_ns);
@@ -234,7 +234,7 @@ double tide_assessing_own_pages(const struct tide_history_process *p, size_t rea
 
 double tide_assessing_no_longer_shared(const struct tide_history_process *p, size_t since)
 {
-    if (!tide_assessing_shares(p))
+    if (!tide_assessing_shared_private(p))
         return 0;
     const struct tide_history_point *then = tide_history_point_at(p, p->smaps[since].t_ns);
     if (!then)
