@@ -10,7 +10,7 @@ import sys
 from ._binary import find, obstacle
 
 
-def _hand_on_what_python_changed() -> None:
+def _undo_what_python_changed() -> None:
     """The program, and what it runs, must not notice that Python was there first: Python ignores signals, and where there is
     no locale it gives its children one."""
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -31,7 +31,7 @@ def main() -> int:
         print(f"tidemark: {reason}", file=sys.stderr)
         print("hint: build it here: 'pip install ./python' in a checkout", file=sys.stderr)
         return 2
-    _hand_on_what_python_changed()
+    _undo_what_python_changed()
     try:
         os.execv(path, ["tidemark", *sys.argv[1:]])
     except OSError as error:
