@@ -52,6 +52,7 @@ enum { TIDE_STAT_NAME = 64 };
 struct tide_stat {
     int64_t pid, parent_pid;
     uint64_t start_ticks;
+    uint64_t stack_start; /* of the program that runs, another one after each exec; 0: may not be known */
     char name[TIDE_STAT_NAME];
     char state;
     bool has_waited; /* for a child, whose page faults then count as its own */
@@ -61,20 +62,29 @@ struct tide_stat {
 /* -1, leaving *ret_stat alone, if the text is not that of a stat file. */
 static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat *ret_stat)
 {
-    enum { PID = 1, STATE = 3, PARENT, FLAGS = 9, CHILD_MINOR = 11, CHILD_MAJOR = 13, START = 22 };
+    enum {
+        PID = 1,
+        STATE = 3,
+        PARENT,
+        FLAGS = 9,
+        CHILD_MINOR = 11,
+        CHILD_MAJOR = 13,
+        START = 22,
+        STACK = 28
+    };
     enum { PF_EXITING = 4 }; /* of the kernel */
     const char *p = text, *end = text + len;
     const char *open = memchr(text, '(', len), *close = memrchr(text, ')', len);
-    uint64_t field[START + 1];
+    uint64_t field[STACK + 1] = {0};
     /* The name ends at the last ')': only one letter and numbers follow it. */
     if (tide_birth_number(&p, end, &field[PID]) || !open || !close || close < open || end - close < STATE ||
         close[1] != ' ')
         return -1;
     p = close + STATE;
-    for (int i = PARENT; i <= START; i++) {
+    for (int i = PARENT; i <= STACK; i++) {
         while (p < end && (*p == ' ' || *p == '-'))
             p++;
-        if (tide_birth_number(&p, end, &field[i]))
+        if (tide_birth_number(&p, end, &field[i]) && i <= START)
             return -1;
     }
     if (!field[PID] || field[PID] > INT64_MAX || field[PARENT] > INT64_MAX)
@@ -82,6 +92,7 @@ static inline int tide_stat_parse(const char *text, size_t len, struct tide_stat
     *ret_stat = (struct tide_stat){.pid = (int64_t)field[PID],
                                    .parent_pid = (int64_t)field[PARENT],
                                    .start_ticks = field[START],
+                                   .stack_start = field[STACK],
                                    .state = close[2],
                                    .has_waited = field[CHILD_MINOR] || field[CHILD_MAJOR],
                                    .exiting = field[FLAGS] & PF_EXITING};

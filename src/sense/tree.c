@@ -167,6 +167,7 @@ static int add_member(struct tide_tree *tree, const struct tide_stat *stat, uint
         .pid = stat->pid,
         .start_ticks = stat->start_ticks,
         .parent_pid = stat->parent_pid,
+        .stack_start = stat->stack_start,
         .began_ns = now_ns,
         .ended_ns = TIDE_UNKNOWN,
         .first_rss_bytes = TIDE_UNKNOWN,
@@ -563,11 +564,33 @@ static void read_args(struct tide_tree *tree, struct tide_member *member, int64_
     read_rank(tree, member);
 }
 
+/* True once after an exec: what the process had before belonged to another program. Its name and arguments
+ * cannot tell, because programs set them themselves. */
+static bool has_executed(const struct tide_tree *tree, struct tide_member *member)
+{
+    struct tide_stat stat;
+    uint64_t before = member->stack_start;
+    if (tide_proc_read_stat(tree->proc_fd, member->pid, &stat) || stat.start_ticks != member->start_ticks ||
+        !stat.stack_start)
+        return false;
+    member->stack_start = stat.stack_start;
+    return before && before != stat.stack_start;
+}
+
+static void begin_anew(struct tide_member *member, int64_t now_ns)
+{
+    member->began_ns = now_ns;
+    member->first_rss_bytes = tide_member_rss(member);
+    member->row_stale = true;
+}
+
 static void refresh_identity(struct tide_tree *tree, struct tide_member *member, bool renamed, int64_t now_ns)
 {
     bool first = member->args_ns == TIDE_UNKNOWN;
     bool young = now_ns - member->began_ns < young_ns;
     if (first || renamed || young || now_ns - member->args_ns >= args_again_ns) {
+        if (has_executed(tree, member))
+            begin_anew(member, now_ns);
         read_args(tree, member, now_ns);
         name_role(tree, member);
     }

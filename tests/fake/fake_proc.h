@@ -81,11 +81,11 @@ __attribute__((format(printf, 2, 3))) static inline void fake_write(const char *
 
 struct fake_process {
     int pid, parent;
-    int inner; /* PID in a namespace of its own; 0: has none */
-    unsigned long start;
-    const char *name; /* NULL: "worker" */
-    const char *args; /* arguments with '|' for each NUL, as "python|train.py|" */
-    char state;       /* 0: 'S' */
+    int inner;                  /* PID in a namespace of its own; 0: has none */
+    unsigned long start, stack; /* where the stack of its program begins; 0: may not be known */
+    const char *name;           /* NULL: "worker" */
+    const char *args;           /* arguments with '|' for each NUL, as "python|train.py|" */
+    char state;                 /* 0: 'S' */
     bool exiting;
     long anon, file, shmem, swap; /* KiB */
     long pss, pss_shmem, uss;     /* KiB; pss 0: no smaps_rollup */
@@ -99,10 +99,11 @@ static inline void fake_stat(const struct fake_process *process)
 {
     char path[64];
     snprintf(path, sizeof path, "%d/stat", process->pid);
-    fake_write(path, "%d (%s) %c %d 1 1 0 -1 %d 1 0 0 0 0 0 0 0 20 0 %d 0 %lu 1 1\n", process->pid,
-               process->name ? process->name : "worker", process->state ? process->state : 'S',
+    fake_write(path,
+               "%d (%s) %c %d 1 1 0 -1 %d 1 0 0 0 0 0 0 0 20 0 %d 0 %lu 1 1 18446744073709551615 1 1 %lu\n",
+               process->pid, process->name ? process->name : "worker", process->state ? process->state : 'S',
                process->parent, process->exiting ? 4194564 : 4194560, process->threads ? process->threads : 1,
-               process->start);
+               process->start, process->stack);
 }
 
 static inline void fake_status(const struct fake_process *process)

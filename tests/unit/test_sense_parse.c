@@ -58,6 +58,19 @@ static void a_stat_that_is_cut_short_or_absurd_is_refused(void **state)
     }
 }
 
+static void where_the_stack_begins_is_read_if_it_is_there(void **state)
+{
+    (void)state;
+    struct tide_stat stat;
+    assert_int_equal(parse_stat("77 (x) S 5" STAT_TAIL, &stat), 0);
+    assert_int_equal(stat.stack_start, 0);
+    assert_int_equal(parse_stat("77 (x) S 5 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 4096 12 "
+                                "18446744073709551615 1 1 140720000000000 0 0",
+                                &stat),
+                     0);
+    assert_int_equal(stat.stack_start, 140720000000000);
+}
+
 static void the_stat_of_this_process_agrees_with_what_it_knows_of_itself(void **state)
 {
     (void)state;
@@ -70,6 +83,7 @@ static void the_stat_of_this_process_agrees_with_what_it_knows_of_itself(void **
     assert_int_equal(stat.pid, getpid());
     assert_int_equal(stat.parent_pid, getppid());
     assert_true(stat.start_ticks > 0);
+    assert_true(stat.stack_start > (uintptr_t)text); /* the stack grows down */
 }
 
 static void page_faults_of_children_tell_who_has_waited_for_one(void **state)
@@ -454,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_with_parentheses_and_newlines_does_not_shift_the_fields),
         cmocka_unit_test(a_stat_that_is_cut_short_or_absurd_is_refused),
+        cmocka_unit_test(where_the_stack_begins_is_read_if_it_is_there),
         cmocka_unit_test(the_stat_of_this_process_agrees_with_what_it_knows_of_itself),
         cmocka_unit_test(page_faults_of_children_tell_who_has_waited_for_one),
         cmocka_unit_test(the_counters_of_a_status_are_bytes),

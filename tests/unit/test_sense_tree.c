@@ -465,6 +465,39 @@ static void exec_and_rename_change_what_a_process_is_called(void **state)
     assert_true(member(100)->row_stale);
 }
 
+/* Programs rename themselves; only an exec moves the stack. */
+static void a_program_begins_with_its_exec_and_not_when_it_is_renamed(void **state)
+{
+    (void)state;
+    struct fake_process p = {
+        .pid = 100, .parent = 1, .start = 10, .stack = 7000, .name = "bash", .anon = 900};
+    fake_put(&p);
+    begin(false, 100);
+    for (int i = 0; i < 5; i++)
+        look(); /* no longer young */
+    int64_t began_ns = member(100)->began_ns;
+    p.name = "renamed";
+    fake_put(&p);
+    look();
+    assert_int_equal(member(100)->began_ns, began_ns);
+    p.stack = 0; /* may no longer be known */
+    p.name = "hidden";
+    fake_put(&p);
+    look();
+    assert_int_equal(member(100)->began_ns, began_ns);
+    p.stack = 9000;
+    p.name = "python3";
+    p.anon = 2000;
+    fake_put(&p);
+    member(100)->row_stale = false;
+    look();
+    assert_int_equal(member(100)->began_ns, now_ns - second_ns);
+    assert_int_equal(member(100)->first_rss_bytes, 2000 * 1024);
+    assert_true(member(100)->row_stale);
+    look();
+    assert_int_equal(member(100)->began_ns, now_ns - 2 * second_ns);
+}
+
 static void arguments_are_read_again_only_now_and_then(void **state)
 {
     (void)state;
@@ -679,6 +712,7 @@ int main(void)
         TEST(a_process_that_may_not_be_read_stays_with_unknown_bytes),
         TEST(a_stat_file_that_vanishes_between_listing_and_reading_is_no_trouble),
         TEST(exec_and_rename_change_what_a_process_is_called),
+        TEST(a_program_begins_with_its_exec_and_not_when_it_is_renamed),
         TEST(arguments_are_read_again_only_now_and_then),
         TEST(forked_workers_are_known_from_their_parent_by_their_role),
         TEST(a_worker_that_ended_before_it_could_be_read_is_a_worker_all_the_same),
