@@ -1,6 +1,8 @@
 """Names that people know: the script and the rank, not the interpreter and its number."""
 
+import contextlib
 import re
+import sqlite3
 
 import pytest
 
@@ -29,6 +31,15 @@ def test_the_rank_that_leaks_is_named(tidemark, tmp_path):
     (tmp_path / "train.py").write_text(TRAIN)
     done = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", "launch.py")
     assert re.search(r"^tidemark: LEAK in train\.py rank 1\[\d+\] \(child of launch\.py\[\d+\]\)$", done.err, re.M), done.err
+
+
+@pytest.mark.parametrize("start", ["exec ", ""], ids=["by exec", "as a child"])
+def test_a_script_that_starts_its_program_has_not_jumped(tidemark, tmp_path, start):
+    (tmp_path / "train.py").write_text("import time\nkept = bytearray(60 << 20)\ntime.sleep(4)")
+    done = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", "sh", "-c", f"sleep 1; {start}/usr/bin/python3 train.py; true")
+    assert re.match(r"tidemark: \w+:? .* train\.py\[\d+\]", done.err) and "JUMP" not in done.err, done.err
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.tide")) as db:
+        assert db.execute("SELECT began_ns - (SELECT min(t_ns) FROM tick) FROM process WHERE role = 'train.py'").fetchone()[0] > 0.9e9
 
 
 def two_workers(path, leaking):
