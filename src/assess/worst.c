@@ -170,10 +170,11 @@ static void forecast_of_all(struct tide_assessment *a)
 
 void tide_assessing_rank(struct tide_assessment *a)
 {
-    double tree_peak = 0;
+    double tree_peak = 0; /* or the highest of its processes, if no two ran at once */
     for (size_t i = 0; i < a->count; i++)
-        if (a->judged[i].subject == TIDE_SUBJECT_TREE && !is_said_elsewhere(&a->judged[i]))
-            tree_peak = a->judged[i].verdict.peak;
+        if (a->judged[i].subject == TIDE_SUBJECT_PROCESS ||
+            (a->judged[i].subject == TIDE_SUBJECT_TREE && !is_said_elsewhere(&a->judged[i])))
+            tree_peak = fmax(tree_peak, a->judged[i].verdict.peak);
     qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &tree_peak);
     size_t answer = 0;
     if (is_growing(&a->judged[0]))

@@ -244,6 +244,71 @@ static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
     tide_assessment_free(a);
 }
 
+/* A script runs for some of 80 looks before it starts a program. */
+static struct tide_assessment *script(int64_t before, int64_t program, int first, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t shell = add_process(&m, 100, 0, "bash", "bash"), python = 0;
+    for (int i = 0; i < 80; i++) {
+        if (i == first)
+            python = add_process(&m, 101, shell, "python", "train.py");
+        look(&m, python ? 2 : 1, before + (python ? program : 0));
+        sample(&m, shell, before);
+        if (python)
+            sample(&m, python, program);
+    }
+    return finish(&m, text, size);
+}
+
+static void a_script_that_starts_its_program_has_not_jumped(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = script(4 * MIB, 300 * MIB, 20, text, sizeof text);
+    const struct tide_judged *tree = find(a, TIDE_SUBJECT_TREE);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_FLAT);
+    assert_string_equal(a->judged[0].role, "train.py");
+    assert_int_equal(tree->verdict.kind, TIDE_FLAT);
+    assert_in_range((int64_t)tree->verdict.floor_first, 300 * MIB, 305 * MIB);
+    tide_assessment_free(a);
+}
+
+static void a_program_that_comes_late_or_beside_a_larger_one_is_a_jump(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *late = script(4 * MIB, 300 * MIB, 50, text, sizeof text);
+    assert_int_equal(find(late, TIDE_SUBJECT_TREE)->verdict.kind, TIDE_JUMP);
+    tide_assessment_free(late);
+    struct tide_assessment *beside = script(400 * MIB, 300 * MIB, 20, text, sizeof text);
+    assert_int_equal(find(beside, TIDE_SUBJECT_TREE)->verdict.kind, TIDE_JUMP);
+    tide_assessment_free(beside);
+}
+
+/* Two programs one after the other: the tree never has two processes. */
+static void a_helper_that_came_before_is_not_the_answer(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t helper = add_process(&m, 100, 0, "sleep", "sleep"), program = 0, began_ns = m.t_ns;
+    for (int i = 0; i < 80; i++) {
+        look(&m, 1, program ? 300 * MIB : MIB);
+        if (i < 10)
+            sample(&m, helper, MIB);
+        if (i == 10) {
+            end_process(&m, helper, 100, 0, "sleep", "sleep", began_ns);
+            program = add_process(&m, 101, 0, "python", "train.py");
+        }
+        if (program)
+            sample(&m, program, 300 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_FLAT);
+    assert_string_equal(a->judged[0].role, "train.py");
+    tide_assessment_free(a);
+}
+
 /* Ten pools of two forked workers, each of which takes 22 MiB as it begins and no more. In the first six
  * epochs the first look at them came after that, in the last four before. */
 static void workers_that_are_first_seen_late_have_no_less_than_others(void **state)
@@ -508,6 +573,9 @@ int main(void)
         cmocka_unit_test(a_tree_is_explained_by_a_worker_that_ends_with_the_steps),
         cmocka_unit_test(what_another_process_grows_by_is_said_as_of_the_last_step),
         cmocka_unit_test(the_limit_is_hit_by_all_that_leaks),
+        cmocka_unit_test(a_script_that_starts_its_program_has_not_jumped),
+        cmocka_unit_test(a_program_that_comes_late_or_beside_a_larger_one_is_a_jump),
+        cmocka_unit_test(a_helper_that_came_before_is_not_the_answer),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
