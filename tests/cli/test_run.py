@@ -487,7 +487,8 @@ def test_a_full_disk_is_told_once_and_the_program_goes_on(tidemark, tmp_path, py
         done = tidemark("run", "-i", "10ms", "-o", "disk/a.tide", "--", *prog)
         assert (done.code, done.out) == (0, "finished\n")
         assert done.err.count("the program goes on") == 1
-        assert "it could not be written any more" in done.err
+        # The last write may find room in the log that is there already.
+        assert ("it could not be written any more" in done.err) == ("ended_ns" not in meta(disk / "a.tide"))
         assert rows(disk / "a.tide", "select count(*) from tick")[0][0] > 0
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
