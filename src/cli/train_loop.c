@@ -1,5 +1,6 @@
 #include "cli/train_loop.h"
 #include "base/clock.h"
+#include "base/resident.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/room.h"
@@ -150,7 +151,9 @@ static void note_speed(struct loop *l)
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
-    p->rss_bytes = tide_train_rss(&l->view, &p->anonymous_bytes);
+    struct tide_resident now = tide_resident_now();
+    p->rss_bytes = now.bytes;
+    p->anonymous_bytes = now.anonymous_bytes;
     p->arena_high_bytes =
         (int64_t)(tide_machine_high_bytes(l->trainer->machine) + tide_task_beside(l->trainer->task));
 }
@@ -176,7 +179,7 @@ static int evaluate(struct loop *l, bool last, struct tide_err *err)
     if (tide_trainer_evaluate(l->trainer, last, err))
         return -1;
     l->evaluated = l->trainer->done;
-    l->view.resident.evaluation = tide_train_rss(&l->view, NULL);
+    l->view.resident.evaluation = tide_resident_now().bytes;
     return 0;
 }
 
@@ -195,7 +198,7 @@ static int save(struct loop *l)
     if (!l->trainer->options.out)
         return 0;
     if (!tide_trainer_save(l->trainer, &err)) {
-        l->view.resident.checkpoint = tide_train_rss(&l->view, NULL);
+        l->view.resident.checkpoint = tide_resident_now().bytes;
         return 0;
     }
     tide_train_clear(&l->view);
@@ -239,8 +242,11 @@ static void look(struct loop *l, bool evaluated)
         return; /* finish() makes the last report */
     if (l->view.bar ? evaluated : due || evaluated)
         report(l);
-    if (first)
-        l->view.resident.step = tide_train_rss(&l->view, &l->view.first_anonymous_bytes);
+    if (first) {
+        struct tide_resident held = tide_resident_now();
+        l->view.resident.step = held.bytes;
+        l->view.first_anonymous_bytes = held.anonymous_bytes;
+    }
     if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
         note_speed(l);
         tide_train_draw(&l->view, &l->progress);
@@ -336,7 +342,6 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)
         tide_train_print_memory(&l.view, trainer);
-    tide_train_view_release(&l.view);
     return code;
 }
 

@@ -3,9 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/terminal.h"
-#include "sense/proc_read.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,27 +17,6 @@ void tide_train_view_init(struct tide_train_view *view, bool json)
     const char *term = getenv("TERM");
     *view = (struct tide_train_view){.json = json, .first_anonymous_bytes = -1, .resident = {-1, -1, -1}};
     view->bar = !json && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-    view->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-}
-
-void tide_train_view_release(struct tide_train_view *view)
-{
-    if (view->statm >= 0)
-        close(view->statm);
-}
-
-int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymous)
-{
-    char text[128];
-    long long all, resident, of_files;
-    int64_t anonymous = -1, page = sysconf(_SC_PAGESIZE);
-    bool known = view->statm >= 0 && tide_proc_reread(view->statm, text, sizeof text) > 0 &&
-                 sscanf(text, "%lld %lld %lld", &all, &resident, &of_files) == 3;
-    if (known)
-        anonymous = (resident - of_files) * page;
-    if (ret_anonymous)
-        *ret_anonymous = anonymous;
-    return known ? resident * page : -1;
 }
 
 /* ---- the layout */

@@ -13,7 +13,6 @@
 struct tide_train_view {
     bool json, bar;                /* bar: progress is one line on the terminal, redrawn in place */
     bool drawn;                    /* that line is on the screen now */
-    int statm;                     /* /proc/self/statm; -1: cannot be read */
     int64_t first_anonymous_bytes; /* after the first step; -1: not yet */
     struct {
         int64_t step, evaluation, checkpoint;
@@ -34,10 +33,6 @@ struct tide_train_progress {
 };
 
 void tide_train_view_init(struct tide_train_view *view, bool json);
-void tide_train_view_release(struct tide_train_view *view);
-
-/* Returns the RSS of this process; -1: unknown. ret_anonymous may be NULL. */
-int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymous);
 
 /* Prints the memory layout. With JSON and `only`, one document on stdout; with JSON alone, text on stderr. */
 int tide_train_print_layout(bool json, const struct tide_trainer *trainer, bool only, struct tide_err *err);

@@ -1,5 +1,6 @@
 #include "play/player.h"
 #include "base/clock.h"
+#include "base/resident.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,14 +35,10 @@ void tide_player_release(struct tide_player *p)
 /* Without /proc, returns the peak RSS. */
 static int64_t resident_bytes(void)
 {
-    int64_t pages = 0;
     struct rusage usage = {0};
-    FILE *in = fopen("/proc/self/statm", "re");
-    bool known = in && fscanf(in, "%*s %" SCNd64, &pages) == 1;
-    if (in)
-        fclose(in);
-    if (known)
-        return pages * sysconf(_SC_PAGESIZE);
+    int64_t bytes = tide_resident_now().bytes;
+    if (bytes >= 0)
+        return bytes;
     getrusage(RUSAGE_SELF, &usage);
     return usage.ru_maxrss * INT64_C(1024);
 }

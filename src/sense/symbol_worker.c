@@ -1,14 +1,12 @@
 #include "sense/symbol_worker.h"
 
 #include "base/descriptors.h"
+#include "base/resident.h"
 #include "sense/confine.h"
-#include "sense/proc_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,7 +15,7 @@
 enum {
     QUESTIONS = STDIN_FILENO,
     ANSWER_SECONDS = 20,
-    GROWN_PAGES = (1 << 30) / 4096,
+    GROWN_BYTES = 1 << 30,
 };
 
 static const uint64_t DATA_BYTES_MOST = UINT64_C(4) << 30;
@@ -59,15 +57,6 @@ static size_t write_reply(char *out, struct tide_symbol_reply head, const struct
     return used;
 }
 
-static bool is_grown(void)
-{
-    char text[128];
-    unsigned long total, resident = 0;
-
-    return tide_proc_read(AT_FDCWD, "/proc/self/statm", text, sizeof text) > 0 &&
-           sscanf(text, "%lu %lu", &total, &resident) == 2 && resident > GROWN_PAGES;
-}
-
 /* False if nobody waits for answers any more, or another worker should answer. */
 static bool answer_one(struct tide_symbols *symbols, bool look_at_size)
 {
@@ -88,7 +77,8 @@ static bool answer_one(struct tide_symbols *symbols, bool look_at_size)
     size_t count =
         tide_symbols_resolve(symbols, &question.module, question.address, question.debug_info, frames);
     alarm(0);
-    struct tide_symbol_reply head = {.tag = question.tag, .last = look_at_size && is_grown()};
+    struct tide_symbol_reply head = {.tag = question.tag,
+                                     .last = look_at_size && tide_resident_now().bytes > GROWN_BYTES};
     size_t len = write_reply(reply, head, frames, count);
     return send(QUESTIONS, reply, len, MSG_NOSIGNAL) >= 0 && !head.last;
 }
