@@ -239,6 +239,15 @@ void tide_history_free(struct tide_history *history)
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
+/* Removes the first items; the array may be NULL if there are none. */
+static void remove_first(void *items, size_t item_bytes, size_t *count, size_t first)
+{
+    if (first == 0)
+        return;
+    *count -= first;
+    memmove(items, (char *)items + first * item_bytes, *count * item_bytes);
+}
+
 /* What a process had before it became another program by exec was that one's. */
 static void forget_before(struct tide_history_process *process, int64_t began_ns)
 {
@@ -246,10 +255,8 @@ static void forget_before(struct tide_history_process *process, int64_t began_ns
            readings = TIDE_UNTIL(process->smaps, process->smaps_count, began_ns - 1);
     if (looks == 0 && readings == 0)
         return;
-    process->point_count -= looks;
-    memmove(process->points, process->points + looks, process->point_count * sizeof *process->points);
-    process->smaps_count -= readings;
-    memmove(process->smaps, process->smaps + readings, process->smaps_count * sizeof *process->smaps);
+    remove_first(process->points, sizeof *process->points, &process->point_count, looks);
+    remove_first(process->smaps, sizeof *process->smaps, &process->smaps_count, readings);
     process->shares.settled = process->shares.readings = 0;
 }
 
