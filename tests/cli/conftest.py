@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import textwrap
 import time
 
@@ -64,6 +65,15 @@ def binary(build):
     path = build / "tidemark"
     assert path.exists(), f"{path} is not there: run make first"
     return path
+
+
+@pytest.fixture
+def open_folder():
+    """A directory that every user may enter and write. pytest closes its own again whenever another pytest begins."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-test-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o777)
+        yield folder
 
 
 @pytest.fixture(scope="session")
