@@ -12,6 +12,7 @@ enum {
     SIGNAL_STATUS = 128, /* a shell's status above it means a signal */
     SIGNAL_MOST = 64,
     NEAR_MS = 2000, /* between a kill and the look that sees it, because a process may take long to die */
+    LATE_MS = 500,  /* between the end of a process and the moment when its last step was read */
 };
 
 static const double among_the_largest = 0.5; /* of the largest: the kernel kills large processes */
@@ -49,10 +50,15 @@ static bool is_among_the_largest(const struct tide_history *h, const struct tide
     return last_bytes(p) >= among_the_largest * most;
 }
 
+static int64_t two_looks_or(const struct tide_history *h, int64_t least_ms)
+{
+    int64_t least = least_ms * (int64_t)TIDE_NS_PER_MS;
+    return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
+}
+
 static int64_t near_ns(const struct tide_history *h)
 {
-    int64_t least = NEAR_MS * (int64_t)TIDE_NS_PER_MS;
-    return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
+    return two_looks_or(h, NEAR_MS);
 }
 
 /* Returns the size before the program began to free everything in answer to the signal: an interpreter that
@@ -150,15 +156,27 @@ static bool was_the_last(const struct tide_history *h, const struct tide_history
     return true;
 }
 
+/* Returns the last step that can be the process's. What a program prints is read a moment later, its last
+ * steps after its end; but if steps go on for longer, an ancestor printed them. */
+static double last_step(const struct tide_history *h, const struct tide_axis *axis,
+                        const struct tide_history_process *p, int64_t t_ns)
+{
+    size_t until = 0;
+    while (axis->is_steps && until < axis->count && axis->t_ns[until] <= t_ns)
+        until++;
+    bool are_its_own = axis->is_steps && axis->count && was_the_last(h, p, t_ns) &&
+                       axis->t_ns[axis->count - 1] <= t_ns + two_looks_or(h, LATE_MS);
+    size_t count = are_its_own ? axis->count : until;
+    return count ? axis->step[count - 1] : NAN;
+}
+
 /* Finds the step, and the phase that the process was in; if it named no phases, that of whichever process
- * did. Steps that a program prints are read a moment later, its last ones after its end. */
+ * did. */
 static void find_place(const struct tide_history *h, const struct tide_axis *axis,
                        const struct tide_phases *phases, const struct tide_history_process *p,
                        struct tide_death *d)
 {
-    bool all = was_the_last(h, p, d->t_ns);
-    for (size_t i = 0; axis->is_steps && i < axis->count && (all || axis->t_ns[i] <= d->t_ns); i++)
-        d->step = axis->step[i];
+    d->step = last_step(h, axis, p, d->t_ns);
     bool told = false;
     for (size_t i = 0; i < phases->count && !told; i++)
         told = phases->all[i].process == p->row.id;

@@ -115,9 +115,9 @@ def test_killed_by_a_signal(tidemark, tmp_path, name, words):
     assert tidemark("judge", "--json", path).json["death"]["signal"] == number
 
 
-@pytest.mark.parametrize("worker_ends, step", [(59.0, 61), (None, 59)])
-def test_the_last_step_is_read_after_the_end(tidemark, tmp_path, worker_ends, step):
-    """What a program printed last is read when it is dead. Where others live on, it may be theirs."""
+@pytest.mark.parametrize("worker_ends, more, step", [(59.0, [], 61), (None, [], 59), (59.0, [60.5, 60.8], 60)])
+def test_the_last_step_is_read_after_the_end(tidemark, tmp_path, worker_ends, more, step):
+    """What a program printed last is read when it is dead. Where others live on, or steps go on, it may be theirs."""
     r = Recording(tmp_path / "a.tide")
     launcher = r.process(4710, "python", role="launch.py", ended=61.0)
     main = r.process(4711, "python", parent=launcher, role="train.py", ended=60.2)
@@ -126,8 +126,9 @@ def test_the_last_step_is_read_after_the_end(tidemark, tmp_path, worker_ends, st
         r.tick(t / 4, {launcher: 5 * MIB, main: (30 + t // 4) * MIB})
         if t % 4 == 0:
             r.mark(t / 4, STEP, t // 4)
-    for n in (60, 61):
-        r.mark(60.2 + n / 1e4, STEP, n)
+    r.mark(60.19 if more else 60.206, STEP, 60)
+    for n, at in enumerate([60.2061, *more]):
+        r.mark(at, STEP, 61 + n)
     r.put("note", t_ns=int(60.25e9), text=OOM_NOTE, kills=1)
     r.meta(command="python launch.py", interval_ns=250_000_000, ended_ns=int(61.1e9), exit_status=137)
     assert f"at step {step}" in first_line(tidemark, r.close())
