@@ -97,12 +97,23 @@ static const struct tide_history_process *killed_for_memory(const struct tide_hi
     return NULL;
 }
 
+/* Returns the last program that the command became by exec. */
+static const struct tide_history_process *root_of(const struct tide_history *h)
+{
+    const struct tide_history_process *root = &h->processes[0];
+    for (size_t i = 1; i < h->process_count; i++)
+        if (h->processes[i].row.pid == root->row.pid &&
+            h->processes[i].row.start_ticks == root->row.start_ticks)
+            root = &h->processes[i];
+    return root;
+}
+
 /* Returns the process that a signal killed, and the signal; NULL: none. */
 static const struct tide_history_process *killed_by_signal(const struct tide_history *h, int *ret_signal)
 {
     if (h->exit_status <= SIGNAL_STATUS || h->exit_status > SIGNAL_STATUS + SIGNAL_MOST || !h->process_count)
         return NULL;
-    const struct tide_history_process *root = &h->processes[0];
+    const struct tide_history_process *root = root_of(h);
     *ret_signal = (int)(h->exit_status - SIGNAL_STATUS);
     if (h->exit_signal > 0)
         return root;

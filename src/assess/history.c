@@ -239,27 +239,6 @@ void tide_history_free(struct tide_history *history)
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
-/* Removes the first items; the array may be NULL if there are none. */
-static void remove_first(void *items, size_t item_bytes, size_t *count, size_t first)
-{
-    if (first == 0)
-        return;
-    *count -= first;
-    memmove(items, (char *)items + first * item_bytes, *count * item_bytes);
-}
-
-/* What a process had before it became another program by exec was that one's. */
-static void forget_before(struct tide_history_process *process, int64_t began_ns)
-{
-    size_t looks = TIDE_UNTIL(process->points, process->point_count, began_ns - 1),
-           readings = TIDE_UNTIL(process->smaps, process->smaps_count, began_ns - 1);
-    if (looks == 0 && readings == 0)
-        return;
-    remove_first(process->points, sizeof *process->points, &process->point_count, looks);
-    remove_first(process->smaps, sizeof *process->smaps, &process->smaps_count, readings);
-    process->shares.settled = process->shares.readings = 0;
-}
-
 static int on_process(void *context, const void *given)
 {
     const struct tide_process *row = given;
@@ -295,7 +274,6 @@ static int on_process(void *context, const void *given)
     if ((uint64_t)row->parent >= (uint64_t)row->id) /* it comes before its children, so there is no circle */
         process.parent = 0;
     history->processes[row->id - 1].row = process;
-    forget_before(&history->processes[row->id - 1], process.began_ns);
     return 0;
 }
 
@@ -409,8 +387,7 @@ static int on_sample(struct tide_history_load *load, const void *given, int64_t 
     const struct tide_sample *row = given;
     struct tide_history_process *process = tide_history_sampled(load->history, row->process);
 
-    if (!process || t_ns < process->row.began_ns ||
-        (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
+    if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
         return 0;
     if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
         row->shmem_bytes == TIDE_UNKNOWN) {
@@ -439,8 +416,7 @@ static int on_smaps(struct tide_history_load *load, const void *given, int64_t t
     const struct tide_smaps *row = given;
     struct tide_history_process *process = tide_history_sampled(load->history, row->process);
 
-    if (!process || t_ns < process->row.began_ns ||
-        (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
+    if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
     struct tide_history_smaps reading = {t_ns, row->pss_bytes, row->uss_bytes, row->pss_shmem_bytes,
                                          row->unreserved_bytes};

@@ -66,7 +66,8 @@ struct tide_meta {
     } value;
 };
 
-/* One process, from when it was first seen to when it was last seen. Strings are borrowed and unescaped. */
+/* One program that a process ran, from when it was first seen to when it was last seen. Strings are borrowed
+ * and unescaped. */
 struct tide_process {
     int64_t id;
     int64_t pid;
@@ -75,7 +76,7 @@ struct tide_process {
     const char *name;    /* comm */
     const char *command; /* arguments joined by spaces; empty for a zombie or kernel thread */
     const char *role;    /* processes with the same role share a row on screen ("20 x compile_worker") */
-    int64_t began_ns; /* when the program that it runs was first seen: later than the process after an exec */
+    int64_t began_ns;
     int64_t ended_ns; /* TIDE_UNKNOWN while it runs */
     int64_t peak_rss_bytes;
     int64_t rank; /* in a job of several processes, from its environment; TIDE_UNKNOWN: not in there */

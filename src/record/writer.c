@@ -432,9 +432,6 @@ int tide_writer_process_update(struct tide_writer *writer, const struct tide_pro
 {
     TIDE_CHECK(process->id, >=, 1);
     TIDE_CHECK(process->id, <=, writer->last[TIDE_SCHEMA_PROCESS]);
-    struct tide_sample *last = &writer->recent[(uint64_t)process->id % RECENT];
-    if (last->process == process->id) /* of another program, perhaps, so the next one is news */
-        last->process = 0;
     return put(writer, TIDE_SCHEMA_PROCESS, process, err);
 }
 

@@ -48,7 +48,7 @@ int tide_writer_meta_integer(struct tide_writer *writer, const char *key, int64_
 int tide_writer_process(struct tide_writer *writer, const struct tide_process *process, int64_t *ret_id,
                         struct tide_err *err);
 /* Replaces the row of a process: its name, command, role or parent changed (exec, rename, reparenting), it
- * ended, or its peak rose. Its next sample is written even if it is like the last. */
+ * ended, or its peak rose. */
 int tide_writer_process_update(struct tide_writer *writer, const struct tide_process *process,
                                struct tide_err *err);
 

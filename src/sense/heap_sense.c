@@ -271,6 +271,7 @@ void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense
 static struct tide_heap_process *process_of(struct tide_heap_look *look, struct tide_heap_table *table)
 {
     struct tide_heap_process *process = table->owner;
+    bool is_new = !process;
 
     if (!process) {
         process = table->owner = calloc(1, sizeof *process);
@@ -281,7 +282,9 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
         process->unread = true;
         look->heap->tables_seen++;
     }
-    if (!process->id)
+    /* A look at the tree that was before an exec would give it to the program before. */
+    bool may_be_unseen = is_new && table->image > 0 && !look->final;
+    if (!process->id && !may_be_unseen)
         process->id = tide_sense_process_id(look->sense, table->pid, table->start_ticks);
     return process;
 }

@@ -418,15 +418,24 @@ static int64_t since_base(const struct tide_sense *sense, int64_t ns)
     return ns > sense->base_ns ? ns - sense->base_ns : 0;
 }
 
+/* A child whose parent ended, or became another program, keeps its place in the tree, whoever adopted it.
+ * Parents come before their children. */
+static void find_parent(const struct tide_sense *sense, struct tide_member *member)
+{
+    const struct tide_member *parent = tide_tree_find(&sense->tree, member->parent_pid);
+    int64_t id = parent ? parent->id : 0, before = member->id ? member->id : INT64_MAX;
+    if (parent && (id == 0 || id > before))
+        id = parent->earlier_id;
+    if (id && id < before)
+        member->parent_id = id;
+}
+
 static void write_process(struct look *look, struct tide_member *member)
 {
     struct tide_sense *sense = look->sense;
     char command[TIDE_TREE_COMMAND];
     join_args(member, command);
-    /* A child whose parent ended keeps its place in the tree, whoever adopted it. */
-    const struct tide_member *parent = tide_tree_find(&sense->tree, member->parent_pid);
-    if (parent && parent->id)
-        member->parent_id = parent->id;
+    find_parent(sense, member);
     struct tide_process row = {
         .id = member->id,
         .pid = member->pid,

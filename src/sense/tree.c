@@ -564,36 +564,53 @@ static void read_args(struct tide_tree *tree, struct tide_member *member, int64_
     read_rank(tree, member);
 }
 
-/* True once after an exec: what the process had before belonged to another program. Its name and arguments
- * cannot tell, because programs set them themselves. */
-static bool has_executed(const struct tide_tree *tree, struct tide_member *member)
-{
-    struct tide_stat stat;
-    uint64_t before = member->stack_start;
-    if (tide_proc_read_stat(tree->proc_fd, member->pid, &stat) || stat.start_ticks != member->start_ticks ||
-        !stat.stack_start)
-        return false;
-    member->stack_start = stat.stack_start;
-    return before && before != stat.stack_start;
-}
-
-static void begin_anew(struct tide_member *member, int64_t now_ns)
-{
-    member->began_ns = now_ns;
-    member->first_rss_bytes = tide_member_rss(member);
-    member->row_stale = true;
-}
-
 static void refresh_identity(struct tide_tree *tree, struct tide_member *member, bool renamed, int64_t now_ns)
 {
     bool first = member->args_ns == TIDE_UNKNOWN;
     bool young = now_ns - member->began_ns < young_ns;
     if (first || renamed || young || now_ns - member->args_ns >= args_again_ns) {
-        if (has_executed(tree, member))
-            begin_anew(member, now_ns);
         read_args(tree, member, now_ns);
         name_role(tree, member);
     }
+}
+
+/* --- exec ---------------------------------------------------------------------------------------------- */
+
+/* True once after an exec. Programs set their name and arguments themselves, but no stack moves. */
+static bool has_executed(const struct tide_tree *tree, struct tide_member *member, struct tide_stat *ret_stat)
+{
+    uint64_t before = member->stack_start;
+    if (tide_proc_read_stat(tree->proc_fd, member->pid, ret_stat) ||
+        ret_stat->start_ticks != member->start_ticks || !ret_stat->stack_start)
+        return false;
+    member->stack_start = ret_stat->stack_start;
+    return before && before != ret_stat->stack_start;
+}
+
+/* True if it is worth asking: a program that replaced another begins with little memory. */
+static bool may_have_executed(const struct tide_member *member, const struct tide_proc_status *status)
+{
+    const struct tide_sample *before = &member->now.counters, *now = &status->counters;
+    return strcmp(status->name, member->now.name) != 0 || status->peak_bytes < member->now.peak_bytes ||
+           now->anon_bytes < before->anon_bytes - before->anon_bytes / 16;
+}
+
+/* Makes another member of a process that became another program, because it has nothing of what the one
+ * before it had. But one that was forked and runs its program at once has only now become itself. */
+static bool follow_exec(struct tide_tree *tree, struct tide_member *member,
+                        const struct tide_proc_status *status, int64_t now_ns)
+{
+    struct tide_stat stat;
+    bool first = member->args_ns == TIDE_UNKNOWN, young = now_ns - member->began_ns < young_ns;
+    if ((!first && !young && !may_have_executed(member, status)) || !has_executed(tree, member, &stat) ||
+        first || (young && member->forked))
+        return false;
+    uint64_t inode = member->inode;
+    int64_t id = member->id;
+    lose_member(tree, member, now_ns);
+    if (add_member(tree, &stat, inode, now_ns) == 0)
+        tree->members[tree->member_count - 1]->earlier_id = id;
+    return true;
 }
 
 static void take_off_hook(const struct tide_member *member, struct tide_proc_status *status)
@@ -619,14 +636,16 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         return;
     }
     member->unreadable = 0;
+    if (status.state == 'Z' && status.counters.threads > 1)
+        borrow_counters(tree, member->pid, &status);
+    take_off_hook(member, &status);
+    if (follow_exec(tree, member, &status, now_ns))
+        return;
     bool renamed = strcmp(status.name, member->now.name) != 0;
     if (renamed || status.parent_pid != member->parent_pid)
         member->row_stale = true;
     if (status.parent_pid >= 0)
         member->parent_pid = status.parent_pid;
-    if (status.state == 'Z' && status.counters.threads > 1)
-        borrow_counters(tree, member->pid, &status);
-    take_off_hook(member, &status);
     member->now = status;
     if (member->first_rss_bytes < 0)
         member->first_rss_bytes = tide_member_rss(member);

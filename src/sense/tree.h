@@ -65,9 +65,10 @@ struct tide_member {
     uint64_t start_ticks;
     int64_t parent_pid;
     int64_t id;           /* in the recording; 0 until written */
+    int64_t earlier_id;   /* of the program that this process was before its last exec; 0: none */
     int64_t parent_id;    /* of the parent in the recording; 0: none */
-    int64_t began_ns;     /* when the program that it runs was first seen */
-    uint64_t stack_start; /* of that program; 0: may not be known */
+    int64_t began_ns;     /* first seen */
+    uint64_t stack_start; /* of its program; 0: may not be known */
     int64_t ended_ns;     /* valid if ended */
     bool ended;
     bool gone;      /* its PID is no longer in /proc */

@@ -42,6 +42,29 @@ def test_a_script_that_starts_its_program_has_not_jumped(tidemark, tmp_path, sta
         assert db.execute("SELECT began_ns - (SELECT min(t_ns) FROM tick) FROM process WHERE role = 'train.py'").fetchone()[0] > 0.9e9
 
 
+def test_a_program_that_starts_itself_again_is_judged_twice(tidemark, tmp_path):
+    """Some trainers do so to be rid of what they leaked. The leak is in the recording, and is said."""
+    (tmp_path / "train.py").write_text("""
+import os, sys, time
+kept = []
+for n in range(40):
+    kept.append(bytearray(300_000))
+    print("step", n, flush=True)
+    time.sleep(0.05)
+if len(sys.argv) == 1:
+    os.execv(sys.executable, [sys.executable, "train.py", "again"])
+""")
+    done = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", "train.py")
+    assert done.err.startswith("tidemark: LEAK in train.py["), done.err
+    assert "1 other process grows too" in done.err, done.err
+    found = tidemark("judge", "--json", "a.tide").json
+    leaks = [s for s in found["series"] if s["subject"] == "process" and s["verdict"] == "leak"]
+    assert [round(s["bytes_per_step"] / 300_000, 1) for s in leaks] == [1, 1], found
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.tide")) as db:
+        rows = db.execute("SELECT pid, start_ticks FROM process").fetchall()
+        assert len(rows) == 2 and rows[0] == rows[1], rows
+
+
 def two_workers(path, leaking):
     r = Recording(path)
     r.meta(command="python train.py")

@@ -134,39 +134,6 @@ static void points_are_spelled_out(void **state)
     tide_reader_free(reader);
 }
 
-/* A history that was loaded before the exec, and one that was loaded after it. */
-static void what_a_program_before_an_exec_had_is_not_the_next_ones(void **state)
-{
-    (void)state;
-    struct tide_writer *writer = new_writer();
-    int64_t process = put_process(writer, 10, 0);
-    for (int64_t t = 1; t <= 3; t++)
-        put_sample(writer, put_tick(writer, 100 * t), process, 1000 * t);
-    struct tide_reader *reader = new_reader();
-    struct tide_history *live = new_history(0), *late = new_history(0);
-    assert_int_equal(tide_writer_commit(writer, NULL), 0);
-    load(live, reader);
-    assert_int_equal(live->processes[0].point_count, 3);
-    struct tide_process row = live->processes[0].row;
-    row.began_ns = 350;
-    assert_int_equal(tide_writer_process_update(writer, &row, NULL), 0);
-    put_sample(writer, put_tick(writer, 400), process, 3000); /* as before, and yet another program's */
-    put_sample(writer, put_tick(writer, 500), process, 5000);
-    assert_int_equal(tide_writer_free(writer, NULL), 0);
-    load(live, reader);
-    load(late, reader);
-    for (int i = 0; i < 2; i++) {
-        const struct tide_history_process *p = &(i ? late : live)->processes[0];
-        assert_int_equal(p->point_count, 2);
-        assert_int_equal(p->points[0].t_ns, 400);
-        assert_int_equal(p->points[0].private_bytes, 3000);
-        assert_int_equal(p->points[1].private_bytes, 5000);
-    }
-    tide_history_free(live);
-    tide_history_free(late);
-    tide_reader_free(reader);
-}
-
 static void a_growing_recording_is_read_piece_by_piece(void **state)
 {
     (void)state;
@@ -710,8 +677,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, name_recording,
                                         drop_recording),
         cmocka_unit_test_setup_teardown(sites_are_thinned_with_the_rest, name_recording, drop_recording),
-        cmocka_unit_test_setup_teardown(what_a_program_before_an_exec_had_is_not_the_next_ones,
-                                        name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(a_growing_recording_is_read_piece_by_piece, name_recording,
                                         drop_recording),
         cmocka_unit_test_setup_teardown(a_large_recording_can_be_read_in_parts, name_recording,

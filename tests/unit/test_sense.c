@@ -295,6 +295,41 @@ static void a_child_keeps_its_place_when_its_parent_ends(void **state)
     assert_int_equal(process(300).row.parent, process(100).row.id);
 }
 
+/* A child of the program before an exec stays that one's; children of the next are its own. */
+static void children_keep_their_place_when_their_parent_becomes_another_program(void **state)
+{
+    (void)state;
+    struct fake_process parent = {.pid = 100, .parent = 1, .start = 7, .stack = 100, .name = "sh", .anon = 9};
+    fake_put(&parent);
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9});
+    begin();
+    look();
+    parent.stack = 200;
+    parent.name = "python3";
+    fake_put(&parent);
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9, .name = "renamed"});
+    fake_put(&(struct fake_process){.pid = 300, .parent = 100, .start = 11});
+    look();
+    fake_put(&(struct fake_process){.pid = 400, .parent = 100, .start = 13});
+    look();
+    parent.stack = 300;
+    parent.name = "java";
+    fake_put(&parent);
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9, .name = "again"});
+    look();
+    open_reader();
+    struct found last = process(100);
+    assert_int_equal(last.count, 3);
+    assert_string_equal(last.name, "java");
+    assert_int_equal(last.row.parent, 0);
+    assert_int_equal(tide_sense_process_id(sense, 100, 7), last.row.id);
+    assert_int_equal(process(200).row.parent, 1);
+    assert_string_equal(process(200).name, "again");
+    assert_int_equal(process(300).row.parent, 1); /* born in the same look as the exec */
+    assert_true(process(400).row.parent > 1 && process(400).row.parent < last.row.id);
+    assert_int_equal(view.tick.processes, 4);
+}
+
 static void a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows(void **state)
 {
     (void)state;
@@ -748,6 +783,7 @@ int main(void)
         TEST(a_tree_is_recorded_with_its_processes_and_sums),
         TEST(ends_are_recorded_and_the_tree_can_be_seen_to_have_ended),
         TEST(a_child_keeps_its_place_when_its_parent_ends),
+        TEST(children_keep_their_place_when_their_parent_becomes_another_program),
         TEST(what_the_hook_has_in_a_process_is_taken_off),
         TEST(a_reused_pid_is_two_processes_and_marks_find_the_right_one),
         TEST(a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows),

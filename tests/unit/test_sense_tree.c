@@ -465,37 +465,90 @@ static void exec_and_rename_change_what_a_process_is_called(void **state)
     assert_true(member(100)->row_stale);
 }
 
+static struct fake_process shell(int parent)
+{
+    return (struct fake_process){.pid = 100,
+                                 .parent = parent,
+                                 .start = 10,
+                                 .stack = 7000,
+                                 .name = "bash",
+                                 .args = "bash|",
+                                 .anon = 900};
+}
+
 /* Programs rename themselves; only an exec moves the stack. */
-static void a_program_begins_with_its_exec_and_not_when_it_is_renamed(void **state)
+static void a_process_that_becomes_another_program_is_another_member(void **state)
 {
     (void)state;
-    struct fake_process p = {
-        .pid = 100, .parent = 1, .start = 10, .stack = 7000, .name = "bash", .anon = 900};
+    struct fake_process p = shell(1);
     fake_put(&p);
     begin(false, 100);
     for (int i = 0; i < 5; i++)
         look(); /* no longer young */
-    int64_t began_ns = member(100)->began_ns;
+    struct tide_member *first = member(100);
+    first->id = 1; /* as if it had been written */
     p.name = "renamed";
     fake_put(&p);
     look();
-    assert_int_equal(member(100)->began_ns, began_ns);
     p.stack = 0; /* may no longer be known */
     p.name = "hidden";
     fake_put(&p);
     look();
-    assert_int_equal(member(100)->began_ns, began_ns);
+    assert_ptr_equal(member(100), first);
     p.stack = 9000;
     p.name = "python3";
     p.anon = 2000;
     fake_put(&p);
-    member(100)->row_stale = false;
     look();
-    assert_int_equal(member(100)->began_ns, now_ns - second_ns);
-    assert_int_equal(member(100)->first_rss_bytes, 2000 * 1024);
-    assert_true(member(100)->row_stale);
+    struct tide_member *second = member(100);
+    assert_ptr_not_equal(second, first);
+    assert_true(first->ended);
+    assert_int_equal(first->peak_bytes, 900 * 1024);
+    assert_int_equal(second->began_ns, now_ns - second_ns);
+    assert_int_equal(second->earlier_id, first->id);
+    assert_int_equal(second->first_rss_bytes, 2000 * 1024);
+    assert_int_equal(second->now.counters.anon_bytes, 2000 * 1024);
     look();
-    assert_int_equal(member(100)->began_ns, now_ns - 2 * second_ns);
+    assert_ptr_equal(member(100), second);
+    assert_int_equal(alive(), 1);
+}
+
+static void a_program_that_begins_itself_again_is_found_by_its_memory(void **state)
+{
+    (void)state;
+    struct fake_process p = shell(1);
+    fake_put(&p);
+    begin(false, 100);
+    for (int i = 0; i < 5; i++)
+        look();
+    struct tide_member *first = member(100);
+    p.stack = 9000;
+    p.anon = 100; /* and the same name */
+    fake_put(&p);
+    look();
+    assert_ptr_not_equal(member(100), first);
+    assert_int_equal(member(100)->peak_bytes, 100 * 1024);
+}
+
+/* A look may fall between a fork and the exec that nearly always follows. */
+static void a_forked_process_that_runs_its_program_at_once_is_one_member(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 50, .parent = 1, .start = 5, .name = "bash", .args = "bash|"});
+    struct fake_process p = shell(50);
+    fake_put(&p);
+    begin(false, 50);
+    look();
+    struct tide_member *first = member(100);
+    assert_true(first->forked);
+    p.stack = 9000;
+    p.name = "sleep";
+    p.args = "sleep|9|";
+    fake_put(&p);
+    look();
+    assert_ptr_equal(member(100), first);
+    assert_string_equal(first->role, "sleep");
+    assert_int_equal(alive(), 2);
 }
 
 static void arguments_are_read_again_only_now_and_then(void **state)
@@ -712,7 +765,9 @@ int main(void)
         TEST(a_process_that_may_not_be_read_stays_with_unknown_bytes),
         TEST(a_stat_file_that_vanishes_between_listing_and_reading_is_no_trouble),
         TEST(exec_and_rename_change_what_a_process_is_called),
-        TEST(a_program_begins_with_its_exec_and_not_when_it_is_renamed),
+        TEST(a_process_that_becomes_another_program_is_another_member),
+        TEST(a_program_that_begins_itself_again_is_found_by_its_memory),
+        TEST(a_forked_process_that_runs_its_program_at_once_is_one_member),
         TEST(arguments_are_read_again_only_now_and_then),
         TEST(forked_workers_are_known_from_their_parent_by_their_role),
         TEST(a_worker_that_ended_before_it_could_be_read_is_a_worker_all_the_same),
