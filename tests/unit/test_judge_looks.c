@@ -161,13 +161,13 @@ int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(looks_that_come_late_widen_the_interval_of_a_staircase),
-        cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
-        cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
-        cmocka_unit_test(looks_that_come_late_in_a_row_leave_a_leak_a_leak),
-        cmocka_unit_test(a_leak_whose_last_window_is_low_has_not_stopped),
-        cmocka_unit_test(a_last_look_that_is_low_does_not_change_the_rate),
-        cmocka_unit_test(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
+        TEST(looks_that_come_late_widen_the_interval_of_a_staircase),
+        TEST(a_program_that_is_seen_ending_still_leaked),
+        TEST(a_look_that_came_late_does_not_change_the_rate),
+        TEST(looks_that_come_late_in_a_row_leave_a_leak_a_leak),
+        TEST(a_leak_whose_last_window_is_low_has_not_stopped),
+        TEST(a_last_look_that_is_low_does_not_change_the_rate),
+        TEST(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);

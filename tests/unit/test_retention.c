@@ -280,17 +280,17 @@ int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_container_that_doubles_is_filled_at_its_rate),
-        cmocka_unit_test(what_stopped_filling_or_never_did_is_no_such_container),
-        cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
+        TEST(a_container_that_doubles_is_filled_at_its_rate),
+        TEST(what_stopped_filling_or_never_did_is_no_such_container),
+        TEST(a_rise_that_nobody_holds_is_retention),
 #if HAVE_FAILING_MALLOC
-        cmocka_unit_test(lack_of_memory_is_an_error_and_not_an_answer),
+        TEST(lack_of_memory_is_an_error_and_not_an_answer),
 #endif
-        cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
-        cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
-        cmocka_unit_test(a_steady_rise_does_not_come_from_what_is_held_after_an_epoch),
-        cmocka_unit_test(looks_that_are_few_do_not_hide_what_each_step_asks_for),
-        cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
+        TEST(a_rise_that_is_held_or_came_from_elsewhere_is_not),
+        TEST(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
+        TEST(a_steady_rise_does_not_come_from_what_is_held_after_an_epoch),
+        TEST(looks_that_are_few_do_not_hide_what_each_step_asks_for),
+        TEST(retention_is_not_asked_of_what_did_not_rise),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
