@@ -10,6 +10,7 @@
 #include "recording_fixture.h"
 #include "sense/symbol_worker.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -50,6 +51,15 @@ static struct tide_writer *writer;
 static pid_t child;
 static int64_t base_ns, now_ns;
 
+/* Waits, and becomes another program on SIGUSR1. */
+static void be_child(const sigset_t *wake)
+{
+    int signal;
+    sigwait(wake, &signal);
+    execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+    _exit(1);
+}
+
 /* A process that only waits, its table, and a recording that follows both. */
 static int set_up(void **state)
 {
@@ -59,10 +69,14 @@ static int set_up(void **state)
     f = (struct heap_fixture){.fd = -1};
     name_recording(state);
     assert_int_equal(tide_heap_sense_new(own_program, &heap, &err), 0);
+    sigset_t wake, before;
+    sigemptyset(&wake);
+    sigaddset(&wake, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &wake, &before);
     child = fork();
     if (child == 0)
-        for (;;)
-            pause();
+        be_child(&wake);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     assert_int_equal(tide_birth_read(child, &start), 0);
     heap_fixture_directory(&f);
     heap_fixture_table(&f, child, start, 0);
@@ -179,6 +193,38 @@ static void a_site_is_written_when_it_changes(void **state)
     finish(tick);
     assert_int_equal(ask("SELECT live_bytes FROM site_sample ORDER BY tick DESC"), 9000);
     assert_int_equal(ask("SELECT count(*) FROM heap_state WHERE state = 'on'"), 1);
+}
+
+static bool is_called(pid_t pid, const char *name)
+{
+    char comm[64], text[64] = "";
+    snprintf(comm, sizeof comm, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(comm, "r");
+    assert_non_null(file);
+    bool is = fgets(text, sizeof text, file) && !strncmp(text, name, strlen(name));
+    fclose(file);
+    return is;
+}
+
+/* Also if it is found between the exec and the next look at the tree. */
+static void a_table_that_came_with_an_exec_is_of_the_program_after_it(void **state)
+{
+    (void)state;
+    uint64_t start = f.head->start_ticks;
+    struct tide_err err = {0};
+    int64_t tick = look();
+    kill(child, SIGUSR1);
+    while (!is_called(child, "sleep"))
+        sched_yield();
+    heap_fixture_end(&f);
+    unlink(f.path);
+    heap_fixture_table(&f, child, start, 1);
+    plain_site(1, 5000);
+    assert_int_equal(tide_heap_sense_look(heap, sense, writer, tick, now_ns, false, &err), 0);
+    looks_until("SELECT count(*) FROM site");
+    assert_int_equal(ask("SELECT count(*) FROM process WHERE pid = (SELECT pid FROM process)"), 2);
+    assert_int_equal(ask("SELECT count(*) FROM site"), 1);
+    assert_int_equal(ask("SELECT process FROM site"), 2);
 }
 
 /* Its table is there, whatever is in it: here a first module without a name, and numbers that are too large.
@@ -429,6 +475,7 @@ int main(int argc, char **argv)
     own_program = argv[0];
     const struct CMUnitTest tests[] = {
         TEST(a_site_is_written_when_it_changes),
+        TEST(a_table_that_came_with_an_exec_is_of_the_program_after_it),
         TEST(a_process_that_no_look_saw_is_recorded_if_it_held_much),
         TEST(small_sites_beyond_2000_are_one_sum),
         TEST(a_busy_program_has_a_bounded_recording_and_a_complete_end),
