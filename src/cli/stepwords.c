@@ -590,7 +590,9 @@ static int take_regex(struct tide_stepwords *words, const char *regex, struct ti
 int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, struct tide_err *err)
 {
     struct tide_stepwords *words = calloc(1, sizeof *words);
-    int bad = !words || compile_ways(words) ? tide_err_set(err, "not enough memory") : 0;
+    if (!words)
+        return tide_err_set(err, "not enough memory");
+    int bad = compile_ways(words) ? tide_err_set(err, "not enough memory") : 0;
     if (bad || (regex && take_regex(words, regex, err))) {
         tide_stepwords_free(words);
         return -1;
