@@ -255,6 +255,15 @@ static bool climbs_after_jump(const struct tide_judging *j, const struct tide_fi
            !(tide_judging_retreat(&j->y[first], n) > 0);
 }
 
+/* Returns what the floor rose by beside a jump: by the line, but no more than it was seen to rise before and
+ * after. The window before may be on the way up, and bends the line. */
+static double rise_beside_jump(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    size_t first = first_after_jump(j, fit), start = j->start;
+    double before = first < start + 2 ? 0 : fmin(j->y[first - 1], j->y[first - 2]) - j->y[start];
+    return fmin(fit->tail, fmax(before, 0) + fmax(j->y[j->n - 1] - j->y[first], 0));
+}
+
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
@@ -270,7 +279,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     bool rises =
         fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
         fit->tail > TIDE_FLAT_Z * fit->tail_error; /* beside the jump not level, and not surely a leak */
-    if (rises && fit->tail > TIDE_JUMP_BESIDE * height)
+    if (rises && rise_beside_jump(j, fit) > TIDE_JUMP_BESIDE * height)
         return tide_judging_say_undecided(j, fit);
     double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(fit->freedom) * fit->tail_error;
     if (rises)
