@@ -44,7 +44,7 @@ struct tide_history_smaps {
 /* What is known of the shared memory that a process maps; for shared_parts.c. */
 struct tide_history_shares {
     int64_t most_bytes;       /* RssShmem, at its highest */
-    double part;              /* part of it that belongs to the process */
+    double part, rest_bytes;  /* this part of it, and so much, belongs to the process */
     bool alone;               /* nobody else maps so much: the process itself maps pages several times */
     size_t settled, readings; /* number of points that have their part, and of PSS readings used for it */
 };
@@ -205,6 +205,13 @@ char *tide_history_name(const struct tide_history *history, int32_t name, char *
 size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns);
 #define TIDE_UNTIL(array, count, time)                                                                       \
     ((count) ? tide_until(&(array)->t_ns, sizeof *(array), count, time) : (size_t)0)
+
+/* True if both rows are of one process, which has one for each program that it became by exec. */
+bool tide_history_is_same(const struct tide_history_process *a, const struct tide_history_process *b);
+
+/* Returns the last program that a process became by exec. Borrowed. */
+const struct tide_history_process *tide_history_last_program(const struct tide_history *history,
+                                                             const struct tide_history_process *process);
 
 /* Returns the point that holds at a time; NULL before the first point. Borrowed. */
 const struct tide_history_point *tide_history_point_at(const struct tide_history_process *process,

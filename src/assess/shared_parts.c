@@ -3,21 +3,25 @@
  *
  * RssShmem counts a page once for each mapping: in every process that has one, and several times in a process
  * that has several. PSS does not, but is read only now and then. So at each look a process gets the part of
- * RssShmem that the readings of its PSS say. If it may share with others, that part is the same for its whole
- * life, the median over the readings: a process that comes or goes is no growth of those that stay, and one
- * that is read while the others end has, for a moment, all that is left. If nobody else maps that much, the
- * process itself maps pages several times (the heap of Java's ZGC is at three addresses). Then RssShmem
- * between two readings tells nothing, and the line from one reading to the next is used.
+ * RssShmem that the readings of its PSS say. If it may share with others, that is the same for its whole
+ * life, by medians over the readings: a process that comes or goes is no growth of those that stay, and one
+ * that is read while the others end has, for a moment, all that is left. What it maps in addition may be its
+ * own although the rest is not, or the other way round: the readings at which it mapped more tell. If nobody
+ * else maps that much, the process itself maps pages several times (the heap of Java's ZGC is at three
+ * addresses). Then RssShmem between two readings tells nothing, and the line from one reading to the next is
+ * used.
  */
 #include "assess/history_private.h"
 #include "judge/floor.h"
+
+#include <math.h>
 
 static const double OWN = 0.9; /* from this part on all of it is its own: PSS is read later than RssShmem */
 static const double TELLING = 0.5; /* of the most it maps: readings at less are of its start */
 
 static const double MATTERS = 0.05; /* of a process: less is not worth judging it by readings alone */
 
-enum { READ_MOST = 256 }; /* readings that are used: the last ones */
+enum { READ_MOST = 64 }; /* readings that are used: the last ones */
 
 /* The most that any process maps of shared memory, and the second most. */
 struct largest {
@@ -44,18 +48,50 @@ static double mapped_at(const struct tide_history_process *p, const struct tide_
     return then && reading->pss_shmem_bytes >= 0 ? (double)then->shmem_bytes : 0;
 }
 
-/* Returns the process's part of what it maps; 1 if no reading tells. */
-static double find_part(const struct tide_history_process *p)
+struct shared_reading {
+    double mapped, own;
+};
+
+/* Returns the part that belongs to the process of what it maps in addition, by pairs of readings: their
+ * median, the lower of two, and no less than of all that it maps. */
+static double find_part_of_more(const struct shared_reading *readings, size_t count, double part)
 {
-    double parts[READ_MOST];
+    double slopes[READ_MOST * (READ_MOST - 1) / 2];
+    size_t pairs = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = i + 1; k < count; k++)
+            if (readings[i].mapped != readings[k].mapped)
+                slopes[pairs++] =
+                    (readings[i].own - readings[k].own) / (readings[i].mapped - readings[k].mapped);
+    return pairs ? fmax(part, fmin(tide_kth(slopes, pairs, (pairs - 1) / 2), 1)) : part;
+}
+
+/* Finds what belongs to the process of what it maps: all if no reading tells. */
+static struct tide_history_shares find_shares(const struct tide_history_process *p)
+{
+    struct shared_reading readings[READ_MOST];
+    double values[READ_MOST];
     size_t count = 0;
     for (size_t i = p->smaps_count; i-- > 0 && count < READ_MOST;) {
         double now = mapped_at(p, &p->smaps[i]);
-        if (now >= TELLING * (double)p->shares.most_bytes)
-            parts[count++] = (double)p->smaps[i].pss_shmem_bytes / now;
+        if (now > 0 && now >= TELLING * (double)p->shares.most_bytes)
+            readings[count++] = (struct shared_reading){now, (double)p->smaps[i].pss_shmem_bytes};
     }
-    double part = tide_median(parts, count);
-    return part < OWN ? part : 1; /* also if it is NAN */
+    for (size_t i = 0; i < count; i++)
+        values[i] = readings[i].own / readings[i].mapped;
+    double part = tide_median(values, count);
+    if (!(part < OWN)) /* also if it is NAN */
+        return (struct tide_history_shares){.part = 1};
+    double of_more = find_part_of_more(readings, count, part);
+    for (size_t i = 0; i < count; i++)
+        values[i] = readings[i].own - of_more * readings[i].mapped;
+    return (struct tide_history_shares){.part = of_more,
+                                        .rest_bytes = of_more > part ? tide_median(values, count) : 0};
+}
+
+static double own_part(const struct tide_history_shares *shares, double mapped)
+{
+    return shares->rest_bytes + shares->part * mapped;
 }
 
 static void put(struct tide_history_point *point, double bytes)
@@ -99,19 +135,22 @@ static void draw_lines(struct tide_history_process *p, size_t first)
 
 static void settle(struct tide_history_process *p, int64_t others_bytes)
 {
-    struct tide_history_shares *shares = &p->shares;
-    bool news = shares->readings != p->smaps_count;
-    double part = news ? find_part(p) : shares->part;
-    double not_its_own = (1 - part) * (double)shares->most_bytes;
+    struct tide_history_shares before = p->shares;
+    bool news = before.readings != p->smaps_count;
+    struct tide_history_shares shares = news ? find_shares(p) : before;
+    double most = (double)before.most_bytes, not_its_own = most - own_part(&shares, most);
     int64_t now = p->point_count ? p->points[p->point_count - 1].rss_bytes : 0;
     double size = (double)(now > p->row.peak_rss_bytes ? now : p->row.peak_rss_bytes);
-    bool alone = (double)others_bytes < not_its_own && not_its_own >= MATTERS * size;
-    size_t first = news || alone != shares->alone ? 0 : shares->settled;
-    if (alone && first < p->point_count)
+    shares.alone = (double)others_bytes < not_its_own && not_its_own >= MATTERS * size;
+    size_t first = news || shares.alone != before.alone ? 0 : before.settled;
+    if (shares.alone && first < p->point_count)
         draw_lines(p, first);
-    for (size_t i = first; !alone && i < p->point_count; i++)
-        put(&p->points[i], part * (double)p->points[i].shmem_bytes);
-    *shares = (struct tide_history_shares){shares->most_bytes, part, alone, p->point_count, p->smaps_count};
+    for (size_t i = first; !shares.alone && i < p->point_count; i++)
+        put(&p->points[i], own_part(&shares, (double)p->points[i].shmem_bytes));
+    shares.most_bytes = before.most_bytes;
+    shares.settled = p->point_count;
+    shares.readings = p->smaps_count;
+    p->shares = shares;
 }
 
 void tide_shared_parts_settle(struct tide_history *history)

@@ -665,6 +665,36 @@ static void what_is_shared_is_no_more_when_the_others_end(void **state)
     tide_reader_free(reader);
 }
 
+/* It shares 8,000 bytes with three others and maps a page of its own more at each look. */
+static void what_is_mapped_in_addition_may_be_its_own(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t processes[2] = {put_process(writer, 10, 0), put_process(writer, 11, 0)};
+    struct tide_history *history = new_history(0);
+    for (int look = 1; look <= 40; look++) {
+        int64_t tick = put_tick(writer, look * 100);
+        for (int i = 0; i < 2; i++) {
+            int64_t more = i == 0 ? 100 * look : 0;
+            struct tide_sample sample = {.tick = tick, .process = processes[i], .shmem_bytes = 8000 + more};
+            struct tide_smaps smaps = {
+                .tick = tick, .process = processes[i], .pss_bytes = 2000, .pss_shmem_bytes = 2000 + more};
+            assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
+            if (look % 10 == 0)
+                assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
+        }
+    }
+    assert_int_equal(tide_writer_commit(writer, NULL), 0);
+    struct tide_reader *reader = new_reader();
+    load(history, reader);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(history->processes[0].points[i].private_bytes, 2000 + 100 * (i + 1));
+    assert_int_equal(history->processes[1].points[0].private_bytes, 2000);
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    tide_history_free(history);
+    tide_reader_free(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -672,6 +702,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_mapped_again_is_no_more_however_often_it_is_loaded,
                                         name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(what_is_shared_is_no_more_when_the_others_end, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(what_is_mapped_in_addition_may_be_its_own, name_recording,
                                         drop_recording),
         cmocka_unit_test_setup_teardown(sites_have_their_stacks_and_points, name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, name_recording,
