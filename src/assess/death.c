@@ -30,11 +30,12 @@ static const struct tide_history_process *largest_ended(const struct tide_histor
                                                         int64_t to_ns, bool root_too)
 {
     const struct tide_history_process *largest = NULL;
-    for (size_t i = root_too ? 0 : 1; i < h->process_count; i++) {
+    for (size_t i = 0; i < h->process_count; i++) {
         const struct tide_history_process *p = &h->processes[i];
         int64_t ended_ns = p->row.ended_ns;
         if (ended_ns != TIDE_UNKNOWN && ended_ns >= from_ns && ended_ns <= to_ns &&
-            (!largest || isnan(last_bytes(largest)) || last_bytes(p) > last_bytes(largest)))
+            (!largest || isnan(last_bytes(largest)) || last_bytes(p) > last_bytes(largest)) &&
+            (root_too || !tide_history_is_same(p, &h->processes[0])) && tide_history_last_program(h, p) == p)
             largest = p;
     }
     return largest;
@@ -89,7 +90,9 @@ static const struct tide_history_process *killed_for_memory(const struct tide_hi
         const struct tide_note *note = &h->notes[i];
         if (!tells_of_kills(note))
             continue;
-        int64_t from = note->t_ns - near_ns(h);
+        /* A look that sees a victim dead sees the kill counted, too: who was dead before was not killed. */
+        size_t before = TIDE_UNTIL(h->ticks, h->tick_count, note->t_ns - 1);
+        int64_t from = before ? h->ticks[before - 1].t_ns : 0;
         const struct tide_history_process *p = largest_ended(h, from, note->t_ns + near_ns(h), true);
         if (p && is_among_the_largest(h, p, from))
             return p;
@@ -97,23 +100,12 @@ static const struct tide_history_process *killed_for_memory(const struct tide_hi
     return NULL;
 }
 
-/* Returns the last program that the command became by exec. */
-static const struct tide_history_process *root_of(const struct tide_history *h)
-{
-    const struct tide_history_process *root = &h->processes[0];
-    for (size_t i = 1; i < h->process_count; i++)
-        if (h->processes[i].row.pid == root->row.pid &&
-            h->processes[i].row.start_ticks == root->row.start_ticks)
-            root = &h->processes[i];
-    return root;
-}
-
 /* Returns the process that a signal killed, and the signal; NULL: none. */
 static const struct tide_history_process *killed_by_signal(const struct tide_history *h, int *ret_signal)
 {
     if (h->exit_status <= SIGNAL_STATUS || h->exit_status > SIGNAL_STATUS + SIGNAL_MOST || !h->process_count)
         return NULL;
-    const struct tide_history_process *root = root_of(h);
+    const struct tide_history_process *root = tide_history_last_program(h, &h->processes[0]);
     *ret_signal = (int)(h->exit_status - SIGNAL_STATUS);
     if (h->exit_signal > 0)
         return root;

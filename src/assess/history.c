@@ -239,6 +239,21 @@ void tide_history_free(struct tide_history *history)
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
+bool tide_history_is_same(const struct tide_history_process *a, const struct tide_history_process *b)
+{
+    return a->row.pid == b->row.pid && a->row.start_ticks == b->row.start_ticks;
+}
+
+const struct tide_history_process *tide_history_last_program(const struct tide_history *history,
+                                                             const struct tide_history_process *process)
+{
+    const struct tide_history_process *end = history->processes + history->process_count;
+    for (const struct tide_history_process *later = process + 1; later < end; later++)
+        if (tide_history_is_same(process, later))
+            process = later;
+    return process;
+}
+
 static int on_process(void *context, const void *given)
 {
     const struct tide_process *row = given;

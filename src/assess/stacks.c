@@ -183,15 +183,19 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     for (size_t i = 1; i < h->process_count; i++)
         if (h->processes[i].row.peak_rss_bytes > h->processes[largest].row.peak_rss_bytes)
             largest = i;
-    const struct tide_heap_status *status = tide_history_heap_status(h, (int64_t)largest + 1);
-    if (h->heap_status_count == 0 || h->process_count == 0 ||
-        (status && strcmp(status->state, TIDE_HEAP_STATE_GONE)))
+    if (h->heap_status_count == 0 || h->process_count == 0)
+        return false;
+    const struct tide_history_process *p = &h->processes[largest];
+    const struct tide_heap_status *status = tide_history_heap_status(h, p->row.id);
+    bool went_on_unseen = status && !strcmp(status->state, TIDE_HEAP_STATE_GONE) &&
+                          tide_history_last_program(h, p) == p; /* the tree did not tell it from the next */
+    if (status && !went_on_unseen)
         return false;
     char name[TIDE_SITE_PROCESS];
     snprintf(
         out, size,
         "%s: it is statically linked, setuid, owned by another user, or started without the LD_PRELOAD of --heap",
-        tide_process_short(&h->processes[largest], name, sizeof name));
+        tide_process_short(p, name, sizeof name));
     return true;
 }
 

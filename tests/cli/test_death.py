@@ -69,6 +69,33 @@ def test_a_worker_that_was_killed_is_named_and_the_job_goes_on(tidemark, tmp_pat
     assert "with 200 MiB, at step 39" in line or "with 200 MiB, at step 40" in line
 
 
+def test_a_stage_that_ended_before_the_kill_was_not_killed(tidemark, tmp_path):
+    """Although it was larger than the victim at the last look, and ended a second before."""
+    r = Recording(tmp_path / "a.tide")
+    shell = r.process(4710, "sh", ended=61.5)
+    first = r.process(4711, "python", parent=shell, role="prepare.py", ended=59.5)
+    second = r.process(4712, "python", parent=shell, role="train.py", began=59.5, ended=60.75)
+    for t in range(240):
+        r.tick(t / 4, {shell: MIB, first: 100 * MIB} if t < 238 else {shell: MIB, second: 20 * MIB})
+    for t in range(240, 244):
+        r.tick(t / 4, {shell: MIB, **({second: 60 * MIB} if t < 243 else {})})
+    r.put("note", t_ns=int(60.75e9), text=OOM_NOTE, kills=1)
+    r.meta(command="sh job", interval_ns=250_000_000, ended_ns=int(61.5e9), exit_status=137)
+    assert first_line(tidemark, r.close()).startswith("tidemark: KILLED by the OOM killer: train.py[4712]")
+
+
+def test_a_program_that_ended_by_exec_was_not_killed(tidemark, tmp_path):
+    """Nor was the command itself, which passes on the status of its child, in whatever program."""
+    r = Recording(tmp_path / "a.tide")
+    rows = [r.process(4711, "python", role=role, began=began, ended=ended)
+            for role, began, ended in (("prepare.py", 0, 59.0), ("launch.sh", 59.0, 60.5))]
+    child = r.process(4712, "python", parent=rows[1], role="train.py", began=59.0, ended=60.2)
+    for t in range(240):
+        r.tick(t / 4, {rows[0]: 90 * MIB} if t < 236 else {rows[1]: 50 * MIB, child: 40 * MIB})
+    r.meta(command="python prepare.py", interval_ns=250_000_000, ended_ns=int(60.5e9), exit_status=137, exit_signal=0)
+    assert first_line(tidemark, r.close()).startswith("tidemark: KILLED by SIGKILL: train.py[4712] (child of launch.sh[4711])")
+
+
 def test_processes_that_ended_unsampled_do_not_hide_the_one_that_was_killed(tidemark, tmp_path):
     path = leaking(tmp_path, 137, OOM_NOTE)
     with sqlite3.connect(path) as db:
