@@ -576,34 +576,46 @@ static void refresh_identity(struct tide_tree *tree, struct tide_member *member,
 
 /* --- exec ---------------------------------------------------------------------------------------------- */
 
-/* True once after an exec. Programs set their name and arguments themselves, but no stack moves. */
-static bool has_executed(const struct tide_tree *tree, struct tide_member *member, struct tide_stat *ret_stat)
+static bool has_arguments(const struct tide_tree *tree, int64_t pid)
+{
+    char text[2];
+    return tide_proc_read_pid(tree->proc_fd, pid, "cmdline", text, sizeof text) > 0;
+}
+
+/* True once after an exec. Programs set their name and arguments themselves, but no stack moves. An exec
+ * first frees what was before, which takes long if that is much: until it is done there are no arguments, and
+ * the stack is not the last one, but the highest size has fallen. */
+static bool has_executed(const struct tide_tree *tree, struct tide_member *member, bool fell,
+                         struct tide_stat *ret_stat)
 {
     uint64_t before = member->stack_start;
     if (tide_proc_read_stat(tree->proc_fd, member->pid, ret_stat) ||
-        ret_stat->start_ticks != member->start_ticks || !ret_stat->stack_start)
+        ret_stat->start_ticks != member->start_ticks)
         return false;
+    if (!has_arguments(tree, member->pid))
+        ret_stat->stack_start = 0;
+    if (!ret_stat->stack_start)
+        return before && fell;
     member->stack_start = ret_stat->stack_start;
     return before && before != ret_stat->stack_start;
 }
 
-/* True if it is worth asking: a program that replaced another begins with little memory. */
+/* True if it is worth asking: another program has another name or another size. */
 static bool may_have_executed(const struct tide_member *member, const struct tide_proc_status *status)
 {
-    const struct tide_sample *before = &member->now.counters, *now = &status->counters;
-    return strcmp(status->name, member->now.name) != 0 || status->peak_bytes < member->now.peak_bytes ||
-           now->anon_bytes < before->anon_bytes - before->anon_bytes / 16;
+    int64_t before = member->now.counters.anon_bytes, now = status->counters.anon_bytes;
+    return strcmp(status->name, member->now.name) != 0 || llabs(now - before) > before / 16;
 }
 
 /* Makes another member of a process that became another program, because it has nothing of what the one
  * before it had. But one that was forked and runs its program at once has only now become itself. */
 static bool follow_exec(struct tide_tree *tree, struct tide_member *member,
-                        const struct tide_proc_status *status, int64_t now_ns)
+                        const struct tide_proc_status *status, bool fell, int64_t now_ns)
 {
     struct tide_stat stat;
     bool first = member->args_ns == TIDE_UNKNOWN, young = now_ns - member->began_ns < young_ns;
-    if ((!first && !young && !may_have_executed(member, status)) || !has_executed(tree, member, &stat) ||
-        first || (young && member->forked))
+    if ((!first && !young && !fell && !may_have_executed(member, status)) ||
+        !has_executed(tree, member, fell, &stat) || first || (young && member->forked))
         return false;
     uint64_t inode = member->inode;
     int64_t id = member->id;
@@ -638,8 +650,10 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
     member->unreadable = 0;
     if (status.state == 'Z' && status.counters.threads > 1)
         borrow_counters(tree, member->pid, &status);
+    bool fell = status.peak_bytes >= 0 && status.peak_bytes < member->high_water;
+    member->high_water = status.peak_bytes;
     take_off_hook(member, &status);
-    if (follow_exec(tree, member, &status, now_ns))
+    if (follow_exec(tree, member, &status, fell, now_ns))
         return;
     bool renamed = strcmp(status.name, member->now.name) != 0;
     if (renamed || status.parent_pid != member->parent_pid)

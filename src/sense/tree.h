@@ -82,6 +82,7 @@ struct tide_member {
     int64_t first_rss_bytes; /* RSS when first seen; TIDE_UNKNOWN before */
     bool forked;             /* runs the same as its parent, so it shares what it had when first seen */
     int64_t peak_bytes;      /* highest ever reported, or TIDE_UNKNOWN */
+    int64_t high_water;      /* the kernel's, with the hook's memory: it falls by an exec */
     int64_t peak_written_bytes;
     int64_t row_ns; /* when its row was last written */
 

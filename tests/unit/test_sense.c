@@ -401,6 +401,24 @@ static void the_peak_that_the_kernel_tells_at_the_end_is_recorded(void **state)
     assert_int_equal(process(100).row.peak_rss_bytes, 77 * MIB * 1024L);
 }
 
+/* What wait4() tells is the highest of all programs that the process was. */
+static void a_peak_that_is_known_at_the_end_is_not_that_of_a_program_after_an_exec(void **state)
+{
+    (void)state;
+    struct fake_process p = {.pid = 100, .parent = 1, .start = 7, .stack = 100, .anon = 10 * MIB};
+    fake_put(&p);
+    begin();
+    look();
+    p.stack = 200;
+    p.anon = MIB;
+    fake_put(&p);
+    look();
+    tide_sense_reaped(sense, 100, 77 * MIB * 1024L);
+    open_reader();
+    assert_int_equal(process(100).count, 2);
+    assert_int_equal(process(100).row.peak_rss_bytes, MIB * 1024L);
+}
+
 static void a_peak_that_rises_is_written_now_and_then(void **state)
 {
     (void)state;
@@ -788,6 +806,7 @@ int main(void)
         TEST(a_reused_pid_is_two_processes_and_marks_find_the_right_one),
         TEST(a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows),
         TEST(the_peak_that_the_kernel_tells_at_the_end_is_recorded),
+        TEST(a_peak_that_is_known_at_the_end_is_not_that_of_a_program_after_an_exec),
         TEST(a_peak_that_rises_is_written_now_and_then),
         TEST(finishing_closes_what_still_runs),
         TEST(limits_are_recorded_by_name_when_they_come_and_go),

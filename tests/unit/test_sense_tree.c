@@ -530,6 +530,63 @@ static void a_program_that_begins_itself_again_is_found_by_its_memory(void **sta
     assert_int_equal(member(100)->peak_bytes, 100 * 1024);
 }
 
+/* While the memory of the program before is freed: hardly any is left, no arguments, a stack that moves once
+ * more. */
+static void an_exec_that_takes_long_is_one(void **state)
+{
+    (void)state;
+    struct fake_process p = shell(1);
+    p.anon = 400000;
+    fake_put(&p);
+    begin(false, 100);
+    for (int i = 0; i < 5; i++)
+        look();
+    const unsigned long meanwhile[] = {0, 8000, 8000};
+    p.anon = 4;
+    p.args = "";
+    for (size_t i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
+        p.stack = meanwhile[i];
+        fake_put(&p);
+        look();
+        assert_int_equal(tree.member_count, 2);
+    }
+    struct tide_member *second = member(100);
+    p.stack = 9000;
+    p.name = "python3";
+    p.args = "python3|train.py|";
+    p.anon = 5000;
+    fake_put(&p);
+    look();
+    look();
+    assert_ptr_equal(member(100), second);
+    assert_string_equal(second->role, "train.py");
+    p.stack = 9500; /* and the next one is found as well */
+    p.anon = 100;
+    fake_put(&p);
+    look();
+    assert_ptr_not_equal(member(100), second);
+}
+
+static void a_program_that_begins_itself_again_with_more_is_found(void **state)
+{
+    (void)state;
+    struct fake_process p = shell(1);
+    fake_put(&p);
+    begin(false, 100);
+    for (int i = 0; i < 5; i++)
+        look();
+    const struct tide_member *first = member(100);
+    p.anon = 9000;
+    fake_put(&p);
+    look();
+    assert_ptr_equal(member(100), first);
+    p.stack = 9000;
+    p.anon = 200000;
+    fake_put(&p);
+    look();
+    assert_ptr_not_equal(member(100), first);
+}
+
 /* A look may fall between a fork and the exec that nearly always follows. */
 static void a_forked_process_that_runs_its_program_at_once_is_one_member(void **state)
 {
@@ -767,6 +824,8 @@ int main(void)
         TEST(exec_and_rename_change_what_a_process_is_called),
         TEST(a_process_that_becomes_another_program_is_another_member),
         TEST(a_program_that_begins_itself_again_is_found_by_its_memory),
+        TEST(an_exec_that_takes_long_is_one),
+        TEST(a_program_that_begins_itself_again_with_more_is_found),
         TEST(a_forked_process_that_runs_its_program_at_once_is_one_member),
         TEST(arguments_are_read_again_only_now_and_then),
         TEST(forked_workers_are_known_from_their_parent_by_their_role),
