@@ -247,8 +247,8 @@ double tide_assessing_no_longer_shared(const struct tide_history_process *p, siz
 }
 
 /* True for the processes besides the worst that were there at one look towards the end (of the steps, if
- * there are any), not for every process that ever was. A program may take long to end, without its helpers,
- * on a busy machine. */
+ * there are any), not for every process that ever was, nor for what the worst itself became by exec. A
+ * program may take long to end, without its helpers, on a busy machine. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     int64_t late_ns = training_end(s) / 10 * 9;
@@ -259,8 +259,9 @@ static bool is_other(const struct tide_assessing *s, const struct tide_history_p
     const struct tide_history_process *like = tide_history_process(s->h, worst->member);
     if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))
         return false;
-    return p->row.id != worst->process && p->point_count > 0 && p->points[0].t_ns <= late_ns &&
-           tide_assessing_end(s, p) > late_ns;
+    const struct tide_history_process *answer = tide_history_process(s->h, worst->process);
+    return !(answer && tide_history_is_same(p, answer)) && p->point_count > 0 &&
+           p->points[0].t_ns <= late_ns && tide_assessing_end(s, p) > late_ns;
 }
 
 /* Returns the role that most of the others have (of several, the one that was seen first), and how many have
