@@ -162,47 +162,46 @@ static int count_members(struct tide_assessing *s, struct sum *sum)
     return 0;
 }
 
-/* Returns the first look of a sum that is judged. A script gets ready, then starts the program that it is
- * about: when the processes came that had most of the memory at its highest, nothing like it was there
- * before, and the sum was to last longer than it had. That they came is neither growth nor a jump. */
-static int first_look(struct tide_assessing *s, const struct sum *sum, const double *bytes, size_t *ret_first)
+/* True if a process has most of the sum at that look, lives as long as the sum, and came when there was
+ * hardly anything; *ret_came is the look at which it came. */
+static bool is_program(const struct tide_assessing *s, const struct sum *sum, const double *bytes,
+                       size_t highest, size_t process, size_t *ret_came)
 {
     const struct tide_history *h = s->h;
-    double *came = tide_arena_take(s->scratch, sum->looks + 1, sizeof *came), most = 0, before = 0;
-    size_t highest = 0, first = 0;
-    if (!came)
-        return tide_assessing_no_memory(s->err);
+    const struct tide_history_process *p = &h->processes[process];
+    const struct tide_history_point *then = tide_history_point_at(p, h->ticks[sum->from + highest].t_ns);
+    double before = 0;
+    if (!was_seen(s, p) || !then || tide_assessing_end(s, p) < h->ticks[sum->from + sum->looks - 1].t_ns ||
+        tide_assessing_own(s, process, then) < TIDE_SUM_EXPLAINED * bytes[highest])
+        return false;
+    *ret_came = tide_history_tick_from(h, p->points[0].t_ns) - sum->from;
+    for (size_t i = 0; i < *ret_came; i++)
+        before = fmax(before, bytes[i]);
+    return *ret_came <= sum->looks / 2 && before <= TIDE_SUM_BEFORE * bytes[highest];
+}
+
+/* Returns the first look of the tree that is judged. A script gets ready, then starts the program that it is
+ * about: that it came is neither growth nor a jump. */
+static size_t first_look(const struct tide_assessing *s, const struct sum *sum, const double *bytes)
+{
+    size_t highest = 0, came = 0;
     for (size_t i = 1; i < sum->looks; i++)
         highest = bytes[i] > bytes[highest] ? i : highest;
-    for (size_t i = 0; i < sum->count && sum->looks; i++) {
-        const struct tide_history_process *p = &h->processes[sum->members[i]];
-        int64_t then_ns = h->ticks[sum->from + highest].t_ns;
-        const struct tide_history_point *then = tide_history_point_at(p, then_ns);
-        if (then && tide_assessing_end(s, p) > then_ns)
-            came[tide_history_tick_from(h, p->points[0].t_ns) - sum->from] +=
-                tide_assessing_own(s, sum->members[i], then);
-    }
-    for (first = highest; first > 0; first--)
-        if ((most += came[first]) >= TIDE_SUM_EXPLAINED * bytes[highest])
-            break;
-    for (size_t i = 0; i < first; i++)
-        before = fmax(before, bytes[i]);
-    bool anew = before <= TIDE_SUM_EXPLAINED * bytes[highest] && first <= sum->looks / 2;
-    *ret_first = anew ? first : 0;
+    for (size_t i = 0; i < sum->count && sum->looks; i++)
+        if (is_program(s, sum, bytes, highest, sum->members[i], &came))
+            return came;
     return 0;
 }
 
 static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
 {
-    size_t count = 0, first = 0;
+    size_t count = 0;
     bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
     double *bytes = add_up(s, sum, true);
     struct tide_level *levels = tide_arena_take(s->scratch, sum->looks + 1, sizeof *levels);
     if (!levels || !bytes)
         return tide_assessing_no_memory(s->err);
-    if (first_look(s, sum, bytes, &first))
-        return -1;
-    for (size_t i = first; i < sum->looks; i++)
+    for (size_t i = j.subject == TIDE_SUBJECT_TREE ? first_look(s, sum, bytes) : 0; i < sum->looks; i++)
         if (sum->alive[i] >= 1)
             levels[count++] = (struct tide_level){s->h->ticks[sum->from + i].t_ns, bytes[i]};
     if (j.subject == TIDE_SUBJECT_ROLE)

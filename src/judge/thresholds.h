@@ -223,6 +223,8 @@
 
 /* A sum of processes leaks only if those that leak, and those that came, explain this share of its growth. */
 #define TIDE_SUM_EXPLAINED 0.5
+/* A tree is judged from when a process came that has half of it, if this share at most was there before. */
+#define TIDE_SUM_BEFORE 0.25
 
 /* A process that rises leaks only if it asked for at least this share of the rise in the meantime; otherwise
  * it touches memory that it had. */

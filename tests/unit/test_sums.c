@@ -285,6 +285,59 @@ static void a_program_that_comes_late_or_beside_a_larger_one_is_a_jump(void **st
     tide_assessment_free(beside);
 }
 
+/* Workers of 250 MiB come one by one and stay. Of whatever size the last is, each came when there was less.
+ */
+static void workers_that_come_one_by_one_and_stay_leak(void **state)
+{
+    (void)state;
+    static const int comes[] = {0, 70, 160, 280, 310, 480};
+    enum { WORKERS = sizeof comes / sizeof *comes };
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), workers[WORKERS];
+    for (int i = 0, count = 0; i < 600; i++) {
+        for (; count < WORKERS && comes[count] <= i; count++)
+            workers[count] = add_process(&m, 101 + count, parent, "worker", "worker");
+        look(&m, count + 1, (10 + 250 * count) * MIB);
+        sample(&m, parent, 10 * MIB);
+        for (int k = 0; k < count; k++)
+            sample(&m, workers[k], 250 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_int_equal(find(a, TIDE_SUBJECT_TREE)->verdict.kind, TIDE_LEAK);
+    assert_true(find(a, TIDE_SUBJECT_TREE)->verdict.growth_bytes > 1000.0 * MIB);
+    tide_assessment_free(a);
+}
+
+/* A trainer grows until look 70 of 160; a compiler has more than it for three looks, and is gone. */
+static void a_helper_that_is_the_highest_is_not_the_program(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t main = add_process(&m, 100, 0, "python", "train.py"), helper = 0, began_ns = 0;
+    for (int i = 0; i < 160; i++) {
+        int64_t size = (100 + 4 * (i < 70 ? i : 70)) * MIB;
+        if (i == 74) {
+            began_ns = m.t_ns;
+            helper = add_process(&m, 101, main, "cc1", "cc1");
+        }
+        look(&m, helper ? 2 : 1, size + (helper ? 1200 * MIB : 0));
+        sample(&m, main, size);
+        if (helper)
+            sample(&m, helper, 1200 * MIB);
+        if (i == 76) {
+            end_process(&m, helper, 101, main, "cc1", "cc1", began_ns);
+            helper = 0;
+        }
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_not_equal(find(a, TIDE_SUBJECT_TREE)->verdict.kind, TIDE_FLAT);
+    assert_true(find(a, TIDE_SUBJECT_TREE)->verdict.growth_bytes > 200.0 * MIB);
+    tide_assessment_free(a);
+}
+
 /* Two programs one after the other: the tree never has two processes. */
 static void a_helper_that_came_before_is_not_the_answer(void **state)
 {
@@ -576,6 +629,8 @@ int main(void)
         cmocka_unit_test(a_script_that_starts_its_program_has_not_jumped),
         cmocka_unit_test(a_program_that_comes_late_or_beside_a_larger_one_is_a_jump),
         cmocka_unit_test(a_helper_that_came_before_is_not_the_answer),
+        cmocka_unit_test(workers_that_come_one_by_one_and_stay_leak),
+        cmocka_unit_test(a_helper_that_is_the_highest_is_not_the_program),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
