@@ -149,11 +149,12 @@ static bool was_the_last(const struct tide_history *h, const struct tide_history
     int64_t parent = p->row.parent;
     for (size_t i = h->process_count; i-- > 0;) { /* parents come before their children */
         const struct tide_history_process *other = &h->processes[i];
-        bool is_parent = other->row.id == parent;
+        const struct tide_history_process *ancestor = tide_history_process(h, parent);
+        bool is_parent = ancestor && tide_history_is_same(other, ancestor);
         int64_t by_ns = is_parent ? t_ns + near_ns(h) : t_ns;
         if (other != p && (other->row.ended_ns == TIDE_UNKNOWN || other->row.ended_ns > by_ns))
             return false;
-        if (is_parent)
+        if (other == ancestor)
             parent = other->row.parent;
     }
     return true;

@@ -191,6 +191,7 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     struct tide_history *history = &p->public;
     p->max_bytes = max_bytes ? max_bytes : (size_t)1 << 30;
     tide_map_init(&p->names, MAX_NAMES);
+    tide_map_init(&p->births, SIZE_MAX);
     tide_arena_init(&p->lists, p->max_bytes / 8);
     history->private = p;
     tide_arena_init(&p->heap.texts, p->max_bytes);
@@ -233,6 +234,7 @@ void tide_history_free(struct tide_history *history)
     tide_arena_release(&p->heap.texts);
     tide_map_release(&p->heap.text_by_key);
     tide_map_release(&p->names);
+    tide_map_release(&p->births);
     tide_arena_release(&p->lists);
     free(p); /* `history` is part of it */
 }
@@ -247,11 +249,21 @@ bool tide_history_is_same(const struct tide_history_process *a, const struct tid
 const struct tide_history_process *tide_history_last_program(const struct tide_history *history,
                                                              const struct tide_history_process *process)
 {
-    const struct tide_history_process *end = history->processes + history->process_count;
-    for (const struct tide_history_process *later = process + 1; later < end; later++)
-        if (tide_history_is_same(process, later))
-            process = later;
+    while (process->next_program)
+        process = &history->processes[process->next_program - 1];
     return process;
+}
+
+/* Links a program to the one that its process was before. */
+static void link_programs(struct tide_history *history, const struct tide_process *row)
+{
+    int64_t birth[] = {row->pid, row->start_ticks};
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, birth, sizeof birth), before;
+    bool known = tide_map_get(&history->private->births, key, &before);
+    if (row->start_ticks == TIDE_UNKNOWN || (known && before >= (uint64_t)row->id) ||
+        tide_map_put(&history->private->births, key, (uint64_t)row->id) != 0 || !known)
+        return;
+    history->processes[before - 1].next_program = row->id;
 }
 
 static int on_process(void *context, const void *given)
@@ -289,6 +301,7 @@ static int on_process(void *context, const void *given)
     if ((uint64_t)row->parent >= (uint64_t)row->id) /* it comes before its children, so there is no circle */
         process.parent = 0;
     history->processes[row->id - 1].row = process;
+    link_programs(history, row);
     return 0;
 }
 

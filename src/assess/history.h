@@ -60,6 +60,7 @@ struct tide_history_heap_point {
 
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
+    int64_t next_program;    /* id of what it became by exec; 0: nothing */
     int64_t number;          /* among its siblings of the same role, from 0; -1: none */
     struct tide_history_point *points;
     size_t point_count, point_capacity;

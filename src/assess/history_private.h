@@ -43,6 +43,7 @@ struct tide_history_private {
     size_t sorted_marks;
     uint32_t marks_seen;
     struct tide_map names;   /* hash of the text -> index */
+    struct tide_map births;  /* PID and start -> id of the last program of that process */
     struct tide_arena lists; /* strings of devices, limits, notes; filled anew by each load */
     struct tide_history_window_tick window[TIDE_HISTORY_WINDOW];
     size_t window_count, window_at;
