@@ -6,10 +6,9 @@
  * RssShmem that the readings of its PSS say. If it may share with others, that is the same for its whole
  * life, by medians over the readings: a process that comes or goes is no growth of those that stay, and one
  * that is read while the others end has, for a moment, all that is left. What it maps in addition may be its
- * own although the rest is not, or the other way round: the readings at which it mapped more tell. If nobody
- * else maps that much, the process itself maps pages several times (the heap of Java's ZGC is at three
- * addresses). Then RssShmem between two readings tells nothing, and the line from one reading to the next is
- * used.
+ * own although the rest is not: USS tells, which counts no page that anybody else maps. If nobody else maps
+ * that much, the process itself maps pages several times (the heap of Java's ZGC is at three addresses). Then
+ * RssShmem between two readings tells nothing, and the line from one reading to the next is used.
  */
 #include "assess/history_private.h"
 #include "judge/floor.h"
@@ -48,12 +47,20 @@ static double mapped_at(const struct tide_history_process *p, const struct tide_
     return then && reading->pss_shmem_bytes >= 0 ? (double)then->shmem_bytes : 0;
 }
 
+/* Returns what it maps of shared memory and nobody else does, at a reading; with it its private pages of
+ * files, which hardly change. */
+static double alone_at(const struct tide_history_process *p, const struct tide_history_smaps *reading)
+{
+    const struct tide_history_point *then = tide_history_point_at(p, reading->t_ns);
+    return then ? (double)(reading->uss_bytes - (then->private_bytes - then->shared_bytes)) : 0;
+}
+
 struct shared_reading {
-    double mapped, own;
+    double mapped, own, alone; /* of what it maps: its part, and what nobody else maps */
 };
 
-/* Returns the part that belongs to the process of what it maps in addition, by pairs of readings: their
- * median, the lower of two, and no less than of all that it maps. */
+/* Returns the part that belongs to the process of what it maps in addition, by pairs of readings: the median
+ * of what nobody else maps, the lower of two, and no less than of all that it maps. */
 static double find_part_of_more(const struct shared_reading *readings, size_t count, double part)
 {
     double slopes[READ_MOST * (READ_MOST - 1) / 2];
@@ -62,7 +69,7 @@ static double find_part_of_more(const struct shared_reading *readings, size_t co
         for (size_t k = i + 1; k < count; k++)
             if (readings[i].mapped != readings[k].mapped)
                 slopes[pairs++] =
-                    (readings[i].own - readings[k].own) / (readings[i].mapped - readings[k].mapped);
+                    (readings[i].alone - readings[k].alone) / (readings[i].mapped - readings[k].mapped);
     return pairs ? fmax(part, fmin(tide_kth(slopes, pairs, (pairs - 1) / 2), 1)) : part;
 }
 
@@ -75,7 +82,8 @@ static struct tide_history_shares find_shares(const struct tide_history_process 
     for (size_t i = p->smaps_count; i-- > 0 && count < READ_MOST;) {
         double now = mapped_at(p, &p->smaps[i]);
         if (now > 0 && now >= TELLING * (double)p->shares.most_bytes)
-            readings[count++] = (struct shared_reading){now, (double)p->smaps[i].pss_shmem_bytes};
+            readings[count++] =
+                (struct shared_reading){now, (double)p->smaps[i].pss_shmem_bytes, alone_at(p, &p->smaps[i])};
     }
     for (size_t i = 0; i < count; i++)
         values[i] = readings[i].own / readings[i].mapped;

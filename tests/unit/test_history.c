@@ -677,8 +677,11 @@ static void what_is_mapped_in_addition_may_be_its_own(void **state)
         for (int i = 0; i < 2; i++) {
             int64_t more = i == 0 ? 100 * look : 0;
             struct tide_sample sample = {.tick = tick, .process = processes[i], .shmem_bytes = 8000 + more};
-            struct tide_smaps smaps = {
-                .tick = tick, .process = processes[i], .pss_bytes = 2000, .pss_shmem_bytes = 2000 + more};
+            struct tide_smaps smaps = {.tick = tick,
+                                       .process = processes[i],
+                                       .uss_bytes = more,
+                                       .pss_bytes = 2000 + more,
+                                       .pss_shmem_bytes = 2000 + more};
             assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
             if (look % 10 == 0)
                 assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
