@@ -261,7 +261,8 @@ static double rise_beside_jump(const struct tide_judging *j, const struct tide_f
 {
     size_t first = first_after_jump(j, fit), start = j->start;
     double before = first < start + 2 ? 0 : fmin(j->y[first - 1], j->y[first - 2]) - j->y[start];
-    return fmin(fit->tail, fmax(before, 0) + fmax(j->y[j->n - 1] - j->y[first], 0));
+    double after = fmax(j->y[j->n - 1], j->y[j->n - 2]) - j->y[first];
+    return fmin(fit->tail, fmax(before, 0) + fmax(after, 0));
 }
 
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
