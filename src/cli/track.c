@@ -52,7 +52,7 @@ static void on_channel_mark(void *context, int64_t pid, uint64_t start_ticks,
     t->steps_said = t->steps_said || said->kind == TIDE_MARK_STEP;
     t->epochs_said = t->epochs_said || said->kind == TIDE_MARK_EPOCH;
     write_mark(t, (struct tide_mark){.t_ns = said->t_ns,
-                                     .process = tide_sense_process_id(t->sense, pid, start_ticks),
+                                     .process = tide_sense_process_at(t->sense, pid, start_ticks, said->t_ns),
                                      .kind = (enum tide_mark_kind)said->kind,
                                      .source = TIDE_SOURCE_PROGRAM,
                                      .number = said->number,

@@ -168,12 +168,20 @@ int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint6
     return (int64_t)id;
 }
 
+int64_t tide_sense_process_at(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t t_ns)
+{
+    const struct tide_member *member = tide_tree_find(&sense->tree, pid);
+    if (member && member->start_ticks == start_ticks && member->earlier_id && t_ns < member->began_ns)
+        return member->earlier_id;
+    return tide_sense_process_id(sense, pid, start_ticks);
+}
+
 /* Finds a member by a PID that it may know itself by. NULL: there is none. */
 static struct tide_member *find_member(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);
     for (size_t i = 0; (!member || member->start_ticks != start_ticks) && i < sense->tree.member_count; i++)
-        if (tide_member_is_called(sense->tree.members[i], pid))
+        if (!sense->tree.members[i]->gone && tide_member_is_called(sense->tree.members[i], pid))
             member = sense->tree.members[i];
     return member && member->start_ticks == start_ticks ? member : NULL;
 }

@@ -73,6 +73,10 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
  * may be that of an inner namespace, which is all that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
+/* The same, of the program that the process was at a time of the clock, before its last exec or after it. */
+int64_t tide_sense_process_at(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks,
+                              int64_t t_ns);
+
 /* The name of a process at the last look; "" if it is not a member. Borrowed until the next look. */
 const char *tide_sense_name(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 

@@ -594,10 +594,9 @@ static bool has_executed(const struct tide_tree *tree, struct tide_member *membe
         return false;
     if (!has_arguments(tree, member->pid))
         ret_stat->stack_start = 0;
-    if (!ret_stat->stack_start)
-        return before && fell;
-    member->stack_start = ret_stat->stack_start;
-    return before && before != ret_stat->stack_start;
+    if (ret_stat->stack_start || fell)
+        member->stack_start = ret_stat->stack_start;
+    return before && before != member->stack_start;
 }
 
 /* True if it is worth asking: another program has another name or another size. */
@@ -614,7 +613,8 @@ static bool follow_exec(struct tide_tree *tree, struct tide_member *member,
 {
     struct tide_stat stat;
     bool first = member->args_ns == TIDE_UNKNOWN, young = now_ns - member->began_ns < young_ns;
-    if ((!first && !young && !fell && !may_have_executed(member, status)) ||
+    if (tree->member_count >= TIDE_TREE_MEMBERS ||
+        (!first && !young && !fell && !may_have_executed(member, status)) ||
         !has_executed(tree, member, fell, &stat) || first || (young && member->forked))
         return false;
     uint64_t inode = member->inode;

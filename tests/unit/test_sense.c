@@ -323,6 +323,8 @@ static void children_keep_their_place_when_their_parent_becomes_another_program(
     assert_string_equal(last.name, "java");
     assert_int_equal(last.row.parent, 0);
     assert_int_equal(tide_sense_process_id(sense, 100, 7), last.row.id);
+    assert_int_equal(tide_sense_process_at(sense, 100, 7, now_ns), last.row.id);
+    assert_int_equal(tide_sense_process_at(sense, 100, 7, now_ns - 1), process(400).row.parent);
     assert_int_equal(process(200).row.parent, 1);
     assert_string_equal(process(200).name, "again");
     assert_int_equal(process(300).row.parent, 1); /* born in the same look as the exec */
