@@ -315,7 +315,7 @@ def test_a_command_that_ends_at_once_is_no_trouble(terminal, binary):
     for i in range(15):
         t = terminal(binary, "run", "-o", f"{i}.tide", "--", "sh", "-c", "echo hi; exit 3")
         assert t.wait_end() == 3
-        assert t.bytes.startswith(b"hi\r\n") and t.settings == t.settings_before
+        assert b"hi\r\n" in t.bytes and t.settings == t.settings_before  # a busy machine may show a status line before
 
 
 def test_attach_shows_a_status_line_of_its_own(terminal, binary):
