@@ -9,20 +9,26 @@ import pytest
 from recording import MIB, STEP, Recording
 from waiting import UNTIL
 
+# The ranks go step by step together, as in a job whose gradients are added up.
 LAUNCHER = """
 import os, subprocess, sys
-ranks = [subprocess.Popen([sys.executable, 'train.py'], env={**os.environ, 'RANK': str(r), 'WORLD_SIZE': '2'}) for r in (0, 1)]
+pipe = os.pipe()
+ranks = [subprocess.Popen([sys.executable, 'train.py', *map(str, pipe)], pass_fds=pipe, env={**os.environ, 'RANK': str(r), 'WORLD_SIZE': '2'})
+         for r in (0, 1)]
 sys.exit(max(r.wait() for r in ranks))
 """
 TRAIN = """
-import os, time
+import os, sys, time
+other, me = map(int, sys.argv[1:])
 kept = []
 for i in range(120):
     if os.environ['RANK'] == '1':
         kept.append(bytearray(1 << 20))
+        time.sleep(0.02)
+        os.write(me, b'.')
     else:
+        os.read(other, 1)
         print('step', i, flush=True)
-    time.sleep(0.02)
 """
 
 
