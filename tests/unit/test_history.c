@@ -635,6 +635,16 @@ static void what_is_mapped_again_is_no_more_however_often_it_is_loaded(void **st
     tide_reader_free(reader);
 }
 
+/* Writes what a process maps of shared memory at a look, and at each tenth a reading. */
+static void put_mapped(struct tide_writer *writer, int look, int64_t mapped, struct tide_smaps reading)
+{
+    struct tide_sample sample = {.tick = reading.tick, .process = reading.process, .shmem_bytes = mapped};
+    reading.pss_bytes = reading.pss_shmem_bytes;
+    assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
+    if (look % 10 == 0)
+        assert_int_equal(tide_writer_smaps(writer, &reading, NULL), 0);
+}
+
 /* Two map the same, a page more at each look. One is read once more when the other has given back its own. */
 static void what_is_shared_is_no_more_when_the_others_end(void **state)
 {
@@ -645,14 +655,9 @@ static void what_is_shared_is_no_more_when_the_others_end(void **state)
     for (int look = 1; look <= 40; look++) {
         int64_t tick = put_tick(writer, look * 100), mapped = 10000 + 100 * look;
         for (int i = 0; i < 2; i++) {
-            struct tide_sample sample = {.tick = tick, .process = processes[i], .shmem_bytes = mapped};
-            struct tide_smaps smaps = {.tick = tick,
-                                       .process = processes[i],
-                                       .pss_bytes = mapped / 2,
-                                       .pss_shmem_bytes = look == 40 && i == 0 ? mapped : mapped / 2};
-            assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
-            if (look % 10 == 0)
-                assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
+            int64_t part = look == 40 && i == 0 ? mapped : mapped / 2;
+            put_mapped(writer, look, mapped,
+                       (struct tide_smaps){.tick = tick, .process = processes[i], .pss_shmem_bytes = part});
         }
     }
     assert_int_equal(tide_writer_commit(writer, NULL), 0);
@@ -676,15 +681,11 @@ static void what_is_mapped_in_addition_may_be_its_own(void **state)
         int64_t tick = put_tick(writer, look * 100);
         for (int i = 0; i < 2; i++) {
             int64_t more = i == 0 ? 100 * look : 0;
-            struct tide_sample sample = {.tick = tick, .process = processes[i], .shmem_bytes = 8000 + more};
-            struct tide_smaps smaps = {.tick = tick,
-                                       .process = processes[i],
-                                       .uss_bytes = more,
-                                       .pss_bytes = 2000 + more,
-                                       .pss_shmem_bytes = 2000 + more};
-            assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
-            if (look % 10 == 0)
-                assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
+            put_mapped(writer, look, 8000 + more,
+                       (struct tide_smaps){.tick = tick,
+                                           .process = processes[i],
+                                           .uss_bytes = more,
+                                           .pss_shmem_bytes = 2000 + more});
         }
     }
     assert_int_equal(tide_writer_commit(writer, NULL), 0);

@@ -4,9 +4,7 @@
  */
 #include "sense/proc_parse.h"
 #include "sense/smaps.h"
-#include "sense/tree.h"
-#include "base/clock.h"
-#include "../fake/fake_proc.h"
+#include "tree_fixture.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -17,54 +15,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-
-static const int64_t second_ns = TIDE_NS_PER_S;
-static struct tide_tree tree;
-static int64_t now_ns;
-
-static int set_up(void **state)
-{
-    (void)state;
-    fake_begin();
-    now_ns = 1000 * second_ns;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tide_tree_release(&tree);
-    fake_end();
-    return 0;
-}
-
-static void begin(bool adopt_orphans, int root)
-{
-    struct tide_err err;
-    assert_int_equal(tide_tree_init(&tree, fake_root, adopt_orphans, &err), 0);
-    if (root)
-        assert_int_equal(tide_tree_add_root(&tree, root, now_ns, &err), 0);
-}
-
-static void look(void)
-{
-    assert_int_equal(tide_tree_scan(&tree, now_ns, NULL), 0);
-    tide_tree_read(&tree, now_ns);
-    now_ns += second_ns;
-}
-
-static struct tide_member *member(int pid)
-{
-    return tide_tree_find(&tree, pid);
-}
-
-static size_t alive(void)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < tree.member_count; i++)
-        count += !tree.members[i]->ended;
-    return count;
-}
 
 static void put(int pid, int parent, unsigned long start)
 {
@@ -465,149 +415,6 @@ static void exec_and_rename_change_what_a_process_is_called(void **state)
     assert_true(member(100)->row_stale);
 }
 
-static struct fake_process shell(int parent)
-{
-    return (struct fake_process){.pid = 100,
-                                 .parent = parent,
-                                 .start = 10,
-                                 .stack = 7000,
-                                 .name = "bash",
-                                 .args = "bash|",
-                                 .anon = 900};
-}
-
-/* Programs rename themselves; only an exec moves the stack. */
-static void a_process_that_becomes_another_program_is_another_member(void **state)
-{
-    (void)state;
-    struct fake_process p = shell(1);
-    fake_put(&p);
-    begin(false, 100);
-    for (int i = 0; i < 5; i++)
-        look(); /* no longer young */
-    struct tide_member *first = member(100);
-    first->id = 1; /* as if it had been written */
-    p.name = "renamed";
-    fake_put(&p);
-    look();
-    p.stack = 0; /* may no longer be known */
-    p.name = "hidden";
-    fake_put(&p);
-    look();
-    assert_ptr_equal(member(100), first);
-    p.stack = 9000;
-    p.name = "python3";
-    p.anon = 2000;
-    fake_put(&p);
-    look();
-    struct tide_member *second = member(100);
-    assert_ptr_not_equal(second, first);
-    assert_true(first->ended);
-    assert_int_equal(first->peak_bytes, 900 * 1024);
-    assert_int_equal(second->began_ns, now_ns - second_ns);
-    assert_int_equal(second->earlier_id, first->id);
-    assert_int_equal(second->first_rss_bytes, 2000 * 1024);
-    assert_int_equal(second->now.counters.anon_bytes, 2000 * 1024);
-    look();
-    assert_ptr_equal(member(100), second);
-    assert_int_equal(alive(), 1);
-}
-
-static void a_program_that_begins_itself_again_is_found_by_its_memory(void **state)
-{
-    (void)state;
-    struct fake_process p = shell(1);
-    fake_put(&p);
-    begin(false, 100);
-    for (int i = 0; i < 5; i++)
-        look();
-    struct tide_member *first = member(100);
-    p.stack = 9000;
-    p.anon = 100; /* and the same name */
-    fake_put(&p);
-    look();
-    assert_ptr_not_equal(member(100), first);
-    assert_int_equal(member(100)->peak_bytes, 100 * 1024);
-}
-
-/* While the memory of the program before is freed: hardly any is left, no arguments, a stack that moves once
- * more. */
-static void an_exec_that_takes_long_is_one(void **state)
-{
-    (void)state;
-    struct fake_process p = shell(1);
-    p.anon = 400000;
-    fake_put(&p);
-    begin(false, 100);
-    for (int i = 0; i < 5; i++)
-        look();
-    const unsigned long meanwhile[] = {0, 8000, 8000};
-    p.anon = 4;
-    p.args = "";
-    for (size_t i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
-        p.stack = meanwhile[i];
-        fake_put(&p);
-        look();
-        assert_int_equal(tree.member_count, 2);
-    }
-    struct tide_member *second = member(100);
-    p.stack = 9000;
-    p.name = "python3";
-    p.args = "python3|train.py|";
-    p.anon = 5000;
-    fake_put(&p);
-    look();
-    look();
-    assert_ptr_equal(member(100), second);
-    assert_string_equal(second->role, "train.py");
-    p.stack = 9500; /* and the next one is found as well */
-    p.anon = 100;
-    fake_put(&p);
-    look();
-    assert_ptr_not_equal(member(100), second);
-}
-
-static void a_program_that_begins_itself_again_with_more_is_found(void **state)
-{
-    (void)state;
-    struct fake_process p = shell(1);
-    fake_put(&p);
-    begin(false, 100);
-    for (int i = 0; i < 5; i++)
-        look();
-    const struct tide_member *first = member(100);
-    p.anon = 9000;
-    fake_put(&p);
-    look();
-    assert_ptr_equal(member(100), first);
-    p.stack = 9000;
-    p.anon = 200000;
-    fake_put(&p);
-    look();
-    assert_ptr_not_equal(member(100), first);
-}
-
-/* A look may fall between a fork and the exec that nearly always follows. */
-static void a_forked_process_that_runs_its_program_at_once_is_one_member(void **state)
-{
-    (void)state;
-    fake_put(&(struct fake_process){.pid = 50, .parent = 1, .start = 5, .name = "bash", .args = "bash|"});
-    struct fake_process p = shell(50);
-    fake_put(&p);
-    begin(false, 50);
-    look();
-    struct tide_member *first = member(100);
-    assert_true(first->forked);
-    p.stack = 9000;
-    p.name = "sleep";
-    p.args = "sleep|9|";
-    fake_put(&p);
-    look();
-    assert_ptr_equal(member(100), first);
-    assert_string_equal(first->role, "sleep");
-    assert_int_equal(alive(), 2);
-}
-
 static void arguments_are_read_again_only_now_and_then(void **state)
 {
     (void)state;
@@ -795,7 +602,6 @@ static void a_fork_storm_is_survived(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(descendants_are_members_and_outsiders_are_not),
         TEST(a_chain_of_children_is_found_whatever_the_order_of_its_pids),
@@ -822,11 +628,6 @@ int main(void)
         TEST(a_process_that_may_not_be_read_stays_with_unknown_bytes),
         TEST(a_stat_file_that_vanishes_between_listing_and_reading_is_no_trouble),
         TEST(exec_and_rename_change_what_a_process_is_called),
-        TEST(a_process_that_becomes_another_program_is_another_member),
-        TEST(a_program_that_begins_itself_again_is_found_by_its_memory),
-        TEST(an_exec_that_takes_long_is_one),
-        TEST(a_program_that_begins_itself_again_with_more_is_found),
-        TEST(a_forked_process_that_runs_its_program_at_once_is_one_member),
         TEST(arguments_are_read_again_only_now_and_then),
         TEST(forked_workers_are_known_from_their_parent_by_their_role),
         TEST(a_worker_that_ended_before_it_could_be_read_is_a_worker_all_the_same),
