@@ -260,10 +260,10 @@ static void link_programs(struct tide_history *history, const struct tide_proces
     int64_t birth[] = {row->pid, row->start_ticks};
     uint64_t key = tide_map_key(TIDE_MAP_SEED, birth, sizeof birth), before;
     bool known = tide_map_get(&history->private->births, key, &before);
-    if (row->start_ticks == TIDE_UNKNOWN || (known && before >= (uint64_t)row->id) ||
-        tide_map_put(&history->private->births, key, (uint64_t)row->id) != 0 || !known)
+    if (row->start_ticks == TIDE_UNKNOWN || (known && before >= (uint64_t)row->id))
         return;
-    history->processes[before - 1].next_program = row->id;
+    if (tide_map_put(&history->private->births, key, (uint64_t)row->id) == 0 && known)
+        history->processes[before - 1].next_program = row->id;
 }
 
 static int on_process(void *context, const void *given)

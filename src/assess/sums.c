@@ -164,8 +164,8 @@ static int count_members(struct tide_assessing *s, struct sum *sum)
 
 /* True if a process has most of the sum at that look, lives as long as the sum, and came when there was
  * hardly anything; *ret_came is the look at which it came. */
-static bool is_program(const struct tide_assessing *s, const struct sum *sum, const double *bytes,
-                       size_t highest, size_t process, size_t *ret_came)
+static bool is_main_program(const struct tide_assessing *s, const struct sum *sum, const double *bytes,
+                            size_t highest, size_t process, size_t *ret_came)
 {
     const struct tide_history *h = s->h;
     const struct tide_history_process *p = &h->processes[process];
@@ -188,7 +188,7 @@ static size_t first_look(const struct tide_assessing *s, const struct sum *sum, 
     for (size_t i = 1; i < sum->looks; i++)
         highest = bytes[i] > bytes[highest] ? i : highest;
     for (size_t i = 0; i < sum->count && sum->looks; i++)
-        if (is_program(s, sum, bytes, highest, sum->members[i], &came))
+        if (is_main_program(s, sum, bytes, highest, sum->members[i], &came))
             return came;
     return 0;
 }

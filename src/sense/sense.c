@@ -210,7 +210,8 @@ void tide_sense_hide(struct tide_sense *sense, enum tide_sense_hidden which, int
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);
-    if (!member || member->earlier_id || peak_rss_bytes <= member->peak_bytes) /* it survives an exec */
+    /* After an exec it is the highest of all programs that the process was, not of its last. */
+    if (!member || member->earlier_id || peak_rss_bytes <= member->peak_bytes)
         return;
     member->peak_bytes = peak_rss_bytes;
     member->row_stale = true;

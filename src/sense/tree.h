@@ -14,6 +14,8 @@
  *
  * A member that ended stays in the table, with `ended` set, until its PID is gone from /proc (it may be a
  * zombie) and one more scan has passed, so that its last row can be written. Then tide_tree_scan frees it.
+ * A process that becomes another program by exec is another member, with the same PID and start time; the one
+ * before it has ended and is gone.
  *
  * Pointers to members stay valid until the scan that frees them. One thread.
  */
