@@ -13,20 +13,33 @@ enum {
                        windows */
 };
 
-/* There is at least one look. */
+/* True if a look is the first of its cell. In a history that is not thinned each look has its own. */
+static bool begins_cell(const struct tide_history *h, size_t tick)
+{
+    return tick == 0 || h->ticks[tick].t_ns / h->cell_ns != h->ticks[tick - 1].t_ns / h->cell_ns;
+}
+
+/* Cuts the recording into buckets of equally many looks. There is at least one look. Where a recording is
+ * thinned, what came last is not, and would be cut into shorter buckets than the rest; so cells count. */
 static int make_buckets(struct tide_assessing *s)
 {
-    size_t ticks = s->h->tick_count;
-    s->buckets = ticks < BUCKETS ? ticks : BUCKETS;
+    const struct tide_history *h = s->h;
+    size_t cells = 0, cell = 0, b = 0;
+    for (size_t i = 0; i < h->tick_count; i++)
+        cells += begins_cell(h, i);
+    s->buckets = cells < BUCKETS ? cells : BUCKETS;
     s->bucket_ns = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_ns);
     s->bucket_x = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_x);
     if (!s->bucket_ns || !s->bucket_x)
         return tide_assessing_no_memory(s->err);
-    for (size_t b = 0; b < s->buckets; b++) {
-        s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
+    for (size_t i = 0; i < h->tick_count; i++) {
+        if (!begins_cell(h, i) || cell++ < b * cells / s->buckets)
+            continue;
+        s->bucket_ns[b] = h->ticks[i].t_ns;
         s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b]);
+        b++;
     }
-    s->bucket_ns[s->buckets] = s->h->ticks[ticks - 1].t_ns + 1;
+    s->bucket_ns[s->buckets] = h->ticks[h->tick_count - 1].t_ns + 1;
     return 0;
 }
 

@@ -104,9 +104,10 @@ static void thin(struct tide_history *history, void *array, size_t *count, size_
     *capacity = *count;
 }
 
-static void thin_all(struct tide_history *history, int64_t cell_ns)
+static void thin_all(struct tide_history *history)
 {
     struct tide_history_private *p = history->private;
+    int64_t cell_ns = history->cell_ns;
 
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
@@ -148,8 +149,8 @@ int tide_history_make_room(struct tide_history *history, size_t more, struct tid
     }
     for (;; history->thinned *= 2) {
         int64_t cell = tide_history_cell_ticks(history);
-        int64_t cell_ns = p->cell_base_ns > TIDE_LARGEST / cell ? TIDE_LARGEST : p->cell_base_ns * cell;
-        thin_all(history, cell_ns);
+        history->cell_ns = p->cell_base_ns > TIDE_LARGEST / cell ? TIDE_LARGEST : p->cell_base_ns * cell;
+        thin_all(history);
         if (p->bytes <= p->max_bytes / 2 || history->thinned >= COARSEST)
             break;
     }
@@ -198,6 +199,7 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     tide_map_init(&p->heap.text_by_key, MAX_TEXTS);
     history->command = "";
     history->thinned = 1;
+    history->cell_ns = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
         history->exit_signal = history->kernel_peak_bytes = history->items = history->items_per_step =
             history->limit_bytes = TIDE_UNKNOWN;

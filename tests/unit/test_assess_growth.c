@@ -459,6 +459,54 @@ static void growth_that_became_slower_must_go_on_for_longer_than_it_took(void **
     assert_int_equal(compiling(300, text, sizeof text), TIDE_LEAK);
 }
 
+/* Judges a recording in the memory given, which may be thinned for that. Returns the share of the points of
+ * its first process that lie in the last tenth of the run. */
+static double points_at_the_end(const char *path, size_t max_bytes, unsigned *ret_thinned)
+{
+    struct tide_err err;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    struct tide_assessment *a;
+    ok(tide_reader_new(path, &reader, &err), &err);
+    ok(tide_history_new(max_bytes, &history, &err), &err);
+    ok(tide_history_load(history, reader, &err), &err);
+    ok(tide_assess_history(history, NULL, &a, &err), &err);
+    const struct tide_judged *j = &a->judged[0];
+    size_t late = 0;
+    for (size_t i = 0; i < j->count; i++)
+        late += j->x[i] >= j->x[0] + 0.9 * (j->x[j->count - 1] - j->x[0]);
+    double share = (double)late / (double)j->count;
+    *ret_thinned = history->thinned;
+    tide_assessment_free(a);
+    tide_history_free(history);
+    tide_reader_free(reader);
+    return share;
+}
+
+/* What came since a recording was thinned is not thinned. Cut by their number, the last points would be so
+ * close that a window is shorter than a period, and the last rise of a level that swings a leak. */
+static void a_thinned_recording_is_judged_evenly(void **state)
+{
+    (void)state;
+    enum { LOOKS = 20000 };
+    struct made m = begin();
+    struct tide_err err;
+    unsigned thinned, thinned_runs = 0;
+    int64_t process = add_process(&m, 100, 0, "python", "python");
+    for (int i = 0; i < LOOKS; i++) {
+        look(&m, 1, (256 + i % 7) * MIB);
+        sample(&m, process, (256 + i % 7) * MIB);
+    }
+    ok(tide_writer_free(m.writer, &err), &err);
+    for (size_t max_bytes = (size_t)1 << 20; max_bytes <= (size_t)4 << 20; max_bytes += 1 << 18) {
+        double share = points_at_the_end(m.path, max_bytes, &thinned);
+        assert_true(share > 0.095 && share < 0.105);
+        thinned_runs += thinned > 1;
+    }
+    assert_true(thinned_runs >= 5);
+    unlink(m.path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +527,7 @@ int main(void)
         cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
         cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
         cmocka_unit_test(growth_that_became_slower_must_go_on_for_longer_than_it_took),
+        cmocka_unit_test(a_thinned_recording_is_judged_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
