@@ -20,6 +20,9 @@
 
 enum { FILE_MOST = 1 << 30, CELL_MOST = 4096, JSON_COLUMNS = 64, OTHERS_MOST = 32 };
 #define ARENA_MOST ((size_t)2 << 30)
+/* In seconds since 1970: 2001 and 2038. */
+#define EPOCH_LEAST 1e9
+#define EPOCH_MOST  2.2e9
 
 struct table {
     struct tide_arena *arena;
@@ -171,15 +174,26 @@ static char delimiter_of(const char *line, size_t len)
     return ',';
 }
 
+/* True if a number is a time since 1970 rather than a step. */
+static bool is_epoch(double value)
+{
+    double seconds = value * tide_column_seconds_scale("", value);
+    return seconds >= EPOCH_LEAST && seconds <= EPOCH_MOST;
+}
+
 static int parse_header(struct table *t, const char *line, size_t len, char delimiter, struct tide_err *err)
 {
     char cell[CELL_MOST];
     size_t cell_len, numbers = 0;
+    bool is_time = false; /* the first column, where there is no header */
     for (const char *at = line; at;) {
         if (next_field(&at, line + len, delimiter, cell, &cell_len))
             return tide_err_set(err, "line 1: an unterminated quote, or a field of over %d bytes", CELL_MOST);
         double value;
-        numbers += cell_len > 0 && tide_column_cell(cell, cell_len, &value) != TIDE_CELL_TEXT;
+        enum tide_cell kind = tide_column_cell(cell, cell_len, &value);
+        numbers += cell_len > 0 && kind != TIDE_CELL_TEXT;
+        if (t->columns == 0)
+            is_time = kind == TIDE_CELL_TIME || (kind == TIDE_CELL_NUMBER && is_epoch(value));
         if (add_column(t, cell, cell_len, err))
             return -1;
     }
@@ -192,7 +206,7 @@ static int parse_header(struct table *t, const char *line, size_t len, char deli
                tide_err_hint(err, "put a first line like 'step,rss_mb' above the numbers");
     t->names[t->columns - 1] = "memory";
     if (t->columns == 2)
-        t->names[0] = "step";
+        t->names[0] = is_time ? "time" : "step";
     return 0;
 }
 

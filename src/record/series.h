@@ -3,10 +3,10 @@
  *
  * tide_series_read (or _parse, for text in memory) -> use -> tide_series_release.
  *
- * Rows: CSV and TSV have one header row. Without one, a single column is values, and two columns are step and
- * value. '#' comments and empty lines are skipped. The delimiter (comma, tab, semicolon, spaces) is detected.
- * Fields may be quoted. JSONL has one object per line, whose keys are the columns. Empty cells, null, NA and
- * nan are missing values.
+ * Rows: CSV and TSV have one header row. Without one, a single column is values, and two columns are step (or
+ * time, if they begin with a date, a time of day or a time since 1970) and value. '#' comments and empty
+ * lines are skipped. The delimiter (comma, tab, semicolon, spaces) is detected. Fields may be quoted. JSONL
+ * has one object per line, whose keys are the columns. Empty cells, null, NA and nan are missing values.
  * Columns: the axis is the step column (step, global_step, iter, iteration ...), else time (t, seconds,
  * elapsed, timestamp ...; the unit is in the name; dates and times of day too), else the row number. Every
  * column whose name says memory and that has a unit in its name (rss_mb, "RSS (MiB)", gpu_bytes, ...) or in

@@ -46,6 +46,27 @@ static void a_csv_with_a_unit_in_its_column_is_read(void **state)
     tide_series_release(&set);
 }
 
+/* As nvidia-smi --format=csv,noheader and loggers that print time.time() write it. */
+static void without_a_header_times_are_not_steps(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "2026/11/19 10:00:00.123, 100 MiB\n2026/11/19 10:00:02.123, 200 MiB\n",
+        "10:00:00,100 MiB\n10:00:02,200 MiB\n",
+        "1763546400.5 100MiB\n1763546402.5 200MiB\n",
+        "1763546400500,100MiB\n1763546402500,200MiB\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct tide_series_set set = parse(texts[i], &by_name);
+        assert_false(set.x_is_steps);
+        assert_true(set.series[0].x[0] == 0 && fabs(set.series[0].x[1] - 2) < 1e-6);
+        tide_series_release(&set);
+    }
+    struct tide_series_set set = parse("100000000,100MiB\n100000001,200MiB\n", &by_name);
+    assert_true(set.x_is_steps);
+    tide_series_release(&set);
+}
+
 static void tabs_semicolons_spaces_and_quotes_are_understood(void **state)
 {
     (void)state;
@@ -352,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_csv_with_a_unit_in_its_column_is_read),
+        cmocka_unit_test(without_a_header_times_are_not_steps),
         cmocka_unit_test(tabs_semicolons_spaces_and_quotes_are_understood),
         cmocka_unit_test(json_lines_are_read_by_key),
         cmocka_unit_test(of_hundreds_of_keys_those_that_matter_are_read),
