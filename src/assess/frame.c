@@ -16,7 +16,8 @@ enum {
 /* True if a look is the first of its cell. In a history that is not thinned each look has its own. */
 static bool begins_cell(const struct tide_history *h, size_t tick)
 {
-    return tick == 0 || h->ticks[tick].t_ns / h->cell_ns != h->ticks[tick - 1].t_ns / h->cell_ns;
+    return tick == 0 || h->cell_ns == 0 ||
+           h->ticks[tick].t_ns / h->cell_ns != h->ticks[tick - 1].t_ns / h->cell_ns;
 }
 
 /* Cuts the recording into buckets of equally many looks. There is at least one look. Where a recording is

@@ -199,7 +199,6 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     tide_map_init(&p->heap.text_by_key, MAX_TEXTS);
     history->command = "";
     history->thinned = 1;
-    history->cell_ns = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
         history->exit_signal = history->kernel_peak_bytes = history->items = history->items_per_step =
             history->limit_bytes = TIDE_UNKNOWN;

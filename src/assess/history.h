@@ -143,7 +143,7 @@ struct tide_history {
     int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */
     int64_t skipped_rows;
     unsigned thinned; /* 1: every tick is here; 2: about every second; ... see tide_history_cell_ticks() */
-    int64_t cell_ns;  /* length of a cell, if thinned; else 1 */
+    int64_t cell_ns;  /* length of a cell; 0: not thinned */
     struct tide_history_private *private;
 };
 
