@@ -81,18 +81,17 @@ static int find(const struct set *set, size_t at)
     return from;
 }
 
-static int open_place(struct set *set, int at)
+/* Makes room for one more. Most sets stay small, and there are many. */
+static int grow(struct set *set)
 {
-    if (set->count == set->capacity) {
-        int more = set->capacity ? 2 * set->capacity : 2;
-        struct stretch *moved = realloc(set->stretches, (size_t)more * sizeof *moved);
-        if (!moved)
-            return -1;
-        set->stretches = moved;
-        set->capacity = more;
-    }
-    memmove(set->stretches + at + 1, set->stretches + at, (size_t)(set->count - at) * sizeof *set->stretches);
-    set->count++;
+    int more = set->capacity ? 2 * set->capacity : 2;
+    if (set->count < set->capacity)
+        return 0;
+    struct stretch *moved = realloc(set->stretches, (size_t)more * sizeof *moved);
+    if (!moved)
+        return -1;
+    set->stretches = moved;
+    set->capacity = more;
     return 0;
 }
 
@@ -104,14 +103,11 @@ static int add(struct set *set, struct stretch new)
         new.from = old->from < new.from ? old->from : new.from;
         new.to = old->to > new.to ? old->to : new.to;
     }
-    if (after == first) {
-        if (open_place(set, first))
-            return -1;
-    } else {
-        memmove(set->stretches + first + 1, set->stretches + after,
-                (size_t)(set->count - after) * sizeof *set->stretches);
-        set->count -= after - first - 1;
-    }
+    if (grow(set))
+        return -1;
+    memmove(set->stretches + first + 1, set->stretches + after,
+            (size_t)(set->count - after) * sizeof *set->stretches);
+    set->count += first + 1 - after;
     set->stretches[first] = new;
     return 0;
 }

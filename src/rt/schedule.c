@@ -81,17 +81,12 @@ static struct tide_instruction blank(enum tide_action action, int node, int tens
     return i;
 }
 
-static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_direction direction,
-                       struct tide_instruction *to)
+/* Emits an instruction that needs so many bytes of scratch. */
+static int emit_with(struct maker *m, struct tide_instruction *instruction, size_t scratch)
 {
-    int quarters = direction == TIDE_BACKWARD ? m->choices->recompute_logits : 0;
-    size_t bytes = m->device->scratch(m->device, m->graph, node, direction, quarters);
-    if (bytes) {
-        to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
-        if (to->scratch < 0)
-            return -1;
-    }
-    return 0;
+    if (scratch)
+        instruction->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, scratch);
+    return (scratch && instruction->scratch < 0) || emit(m, instruction) ? -1 : 0;
 }
 
 /* Returns the value to read a tensor from: in the backward pass, the recomputed one if there is one. */
@@ -118,6 +113,26 @@ static int load_parameter(struct maker *m, int tensor)
     return to.out[0] < 0 || emit(m, &to) ? -1 : 0;
 }
 
+/* Makes the values that a node writes. */
+static int make_outputs(struct maker *m, const struct tide_node *node, bool recomputes,
+                        struct tide_instruction *to)
+{
+    for (int i = 0; i < node->out_count; i++) {
+        const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
+        struct track *track = &m->tracks[node->out[i]];
+        if (tide_tensor_lasts(tensor)) {
+            to->out[i] = TIDE_LASTING;
+            continue;
+        }
+        to->out[i] = new_value(m, recomputes ? TIDE_VALUE_RECOMPUTED : TIDE_VALUE_ACTIVATION, node->out[i],
+                               tensor->bytes);
+        *(recomputes ? &track->recomputed : &track->value) = to->out[i];
+        if (to->out[i] < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int run_forward(struct maker *m, int index, enum tide_action action)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -129,21 +144,10 @@ static int run_forward(struct maker *m, int index, enum tide_action action)
             return -1;
         to.in[i] = value_of(m, node->in[i], recomputes);
     }
-    for (int i = 0; i < node->out_count; i++) {
-        const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
-        if (tide_tensor_lasts(tensor)) {
-            to.out[i] = TIDE_LASTING;
-            continue;
-        }
-        int value = new_value(m, recomputes ? TIDE_VALUE_RECOMPUTED : TIDE_VALUE_ACTIVATION, node->out[i],
-                              tensor->bytes);
-        if (value < 0)
-            return -1;
-        *(recomputes ? &m->tracks[node->out[i]].recomputed : &m->tracks[node->out[i]].value) = value;
-        to.out[i] = value;
-    }
+    if (make_outputs(m, node, recomputes, &to))
+        return -1;
     m->to->work += tide_node_work(m->graph, node);
-    return add_scratch(m, node, TIDE_FORWARD, &to) || emit(m, &to) ? -1 : 0;
+    return emit_with(m, &to, m->device->scratch(m->device, m->graph, node, TIDE_FORWARD, 0));
 }
 
 /* ---- the backward pass */
@@ -227,17 +231,24 @@ static void end_wait(struct maker *m, int index)
             m->awaited[m->tracks[node->out[i]].gradient]--;
 }
 
+static int copy_gradient(struct maker *m, int tensor, int to, int from, bool adds)
+{
+    struct tide_instruction copy = blank(TIDE_COPY, -1, tensor);
+    copy.in_grad[0] = to;
+    copy.out_grad[0] = from;
+    copy.adds = adds;
+    return emit(m, &copy);
+}
+
 /* Before adding to a gradient, copies it if another gradient that is still to be read shares its memory. */
 static int own_gradient(struct maker *m, int tensor)
 {
     int shared = m->tracks[tensor].gradient;
     if (m->awaited[shared] == is_awaited(m, tensor))
         return 0;
-    struct tide_instruction to = blank(TIDE_COPY, -1, tensor);
-    to.out_grad[0] = shared;
-    to.in_grad[0] = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
-    set_gradient(m, tensor, to.in_grad[0]);
-    return to.in_grad[0] < 0 || emit(m, &to) ? -1 : 0;
+    int own = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+    set_gradient(m, tensor, own);
+    return own < 0 || copy_gradient(m, tensor, own, shared, false) ? -1 : 0;
 }
 
 /* Tensors that have the same gradient share its memory until one of them is added to. */
@@ -254,13 +265,7 @@ static int pass_gradient(struct maker *m, int index)
             set_gradient(m, node->in[i], gradient);
             continue;
         }
-        if (own_gradient(m, node->in[i]))
-            return -1;
-        struct tide_instruction to = blank(TIDE_COPY, -1, node->in[i]);
-        to.adds = 1;
-        to.in_grad[0] = t->gradient;
-        to.out_grad[0] = gradient;
-        if (emit(m, &to))
+        if (own_gradient(m, node->in[i]) || copy_gradient(m, node->in[i], t->gradient, gradient, true))
             return -1;
     }
     return 0;
@@ -294,24 +299,13 @@ static int gradient_of_activation(struct maker *m, int tensor, struct tide_instr
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
-static int update(struct maker *m, int tensor)
+/* action: TIDE_MEASURE or TIDE_UPDATE. */
+static int use_gradient(struct maker *m, enum tide_action action, int tensor)
 {
-    struct tide_instruction to = blank(TIDE_UPDATE, -1, tensor);
-    size_t scratch = m->device->update_scratch(m->device, m->graph, tensor);
+    struct tide_instruction to = blank(action, -1, tensor);
     to.in_grad[0] = m->tracks[tensor].gradient;
-    if (scratch) {
-        to.scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, scratch);
-        if (to.scratch < 0)
-            return -1;
-    }
-    return emit(m, &to);
-}
-
-static int measure(struct maker *m, int tensor)
-{
-    struct tide_instruction to = blank(TIDE_MEASURE, -1, tensor);
-    to.in_grad[0] = m->tracks[tensor].gradient;
-    return emit(m, &to);
+    return emit_with(m, &to,
+                     action == TIDE_UPDATE ? m->device->update_scratch(m->device, m->graph, tensor) : 0);
 }
 
 /* Uses a parameter's complete gradient: measures it or updates the parameter. */
@@ -321,7 +315,7 @@ static int settle(struct maker *m, int tensor)
     bool fused = m->choices->fused;
     if (fused ? !m->measures && t->of_loss && m->choices->clips : !m->choices->clips)
         return 0; /* nothing to do, or done after both walks */
-    if (fused && !m->measures ? update(m, tensor) : measure(m, tensor))
+    if (use_gradient(m, fused && !m->measures ? TIDE_UPDATE : TIDE_MEASURE, tensor))
         return -1;
     if (fused && m->measures && t->of_loss)
         t->settled = true;
@@ -355,18 +349,6 @@ static int add_gradients(struct maker *m, const struct tide_node *node, struct t
     return 0;
 }
 
-/* A loss writes its outputs in its backward pass. */
-static int add_results(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
-{
-    for (int i = 0; i < node->out_count; i++) {
-        int value = new_value(m, TIDE_VALUE_ACTIVATION, node->out[i], m->graph->tensors[node->out[i]].bytes);
-        if (value < 0)
-            return -1;
-        m->tracks[node->out[i]].value = to->out[i] = value;
-    }
-    return 0;
-}
-
 static int run_backward(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -383,15 +365,16 @@ static int run_backward(struct maker *m, int index)
             to.out[i] = value_of(m, node->out[i], true);
         to.out_grad[i] = m->tracks[node->out[i]].gradient;
     }
-    if ((op->is_loss && add_results(m, node, &to)) || add_gradients(m, node, &to))
+    /* A loss writes its outputs in its backward pass. */
+    if ((op->is_loss && make_outputs(m, node, false, &to)) || add_gradients(m, node, &to))
         return -1;
     m->to->work += 2 * tide_node_work(m->graph, node);
     if (op->is_loss)
         m->to->work +=
             tide_node_work(m->graph, node) * (1 + (double)m->choices->recompute_logits / TIDE_QUARTERS);
-    if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
-        return -1;
-    return settle_parameters(m, index);
+    size_t scratch =
+        m->device->scratch(m->device, m->graph, node, TIDE_BACKWARD, m->choices->recompute_logits);
+    return emit_with(m, &to, scratch) || settle_parameters(m, index) ? -1 : 0;
 }
 
 /* A loss runs in the first walk only; a second walk uses the gradient that it wrote. */
@@ -451,7 +434,7 @@ static void forget_walk(struct maker *m)
 static int update_settled(struct maker *m)
 {
     for (int i = 0; i < m->graph->tensor_count; i++) {
-        if (m->tracks[i].settled && update(m, i))
+        if (m->tracks[i].settled && use_gradient(m, TIDE_UPDATE, i))
             return -1;
     }
     return 0;
