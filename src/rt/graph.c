@@ -181,26 +181,22 @@ int tide_graph_output(struct tide_graph *graph, struct tide_node *node, const ch
     return tensor < 0 ? -1 : 0;
 }
 
-/* Returns the parameter of that name and shape; -1: there is none, or it has another shape. */
-static int find_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
-                          const int64_t *dims)
+/* Returns the parameter of that name and makes it if it does not exist. */
+static int find_or_make(struct tide_graph *graph, const char *name, int rank, const int64_t *dims)
 {
-    uint64_t found;
-    if (graph->failed || !tide_map_get(&graph->names, key, &found))
-        return -1;
-    const struct tide_tensor *t = &graph->tensors[found];
-    if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims))
-        return (int)found;
-    return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
-}
-
-static int make_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
-                          const int64_t *dims)
-{
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name)), found;
     enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
     enum tide_tensor_role role = graph->streams   ? TIDE_STREAMED
                                  : graph->borrows ? TIDE_BORROWED
                                                   : TIDE_PARAMETER;
+    if (graph->failed)
+        return -1;
+    if (tide_map_get(&graph->names, key, &found)) {
+        const struct tide_tensor *t = &graph->tensors[found];
+        if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims))
+            return (int)found;
+        return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
+    }
     if (dtype == TIDE_I8 && role == TIDE_PARAMETER && !graph->freezes)
         return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
     int tensor = tide_graph_tensor(graph, name, role, dtype, rank, dims);
@@ -212,12 +208,8 @@ static int make_parameter(struct tide_graph *graph, uint64_t key, const char *na
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims)
 {
-    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name));
-    int tensor = find_parameter(graph, key, name, rank, dims);
-    if (tensor >= 0 || graph->failed)
-        return tensor;
-    tensor = make_parameter(graph, key, name, rank, dims);
-    if (tensor < 0 || graph->tensors[tensor].role != TIDE_PARAMETER)
+    int before = graph->tensor_count, tensor = find_or_make(graph, name, rank, dims);
+    if (tensor < before || graph->tensors[tensor].role != TIDE_PARAMETER)
         return tensor;
     struct tide_tensor *t = &graph->tensors[tensor];
     t->decays = decays;
@@ -229,15 +221,12 @@ int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays
 
 int tide_graph_measured(struct tide_graph *graph, const char *name, int64_t count)
 {
-    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name));
-    int tensor = find_parameter(graph, key, name, 1, &count);
-    if (tensor >= 0 || graph->failed)
-        return tensor;
     bool freezes = graph->freezes;
+    int before = graph->tensor_count;
     graph->freezes = true;
-    tensor = make_parameter(graph, key, name, 1, &count);
+    int tensor = find_or_make(graph, name, 1, &count);
     graph->freezes = freezes;
-    if (tensor >= 0)
+    if (tensor >= before)
         graph->tensors[tensor].measured = true;
     return tensor;
 }
