@@ -1,3 +1,4 @@
+#include "base/whole.h"
 #include "rt/machine.h"
 
 #include <string.h>
@@ -26,12 +27,12 @@ static int lay_out(const struct tide_graph *graph, const struct tide_device *dev
     return bad;
 }
 
-/* Lays out all programs but the one that trains. */
-static int plan_others(const struct tide_graph *graph, const struct tide_device *device,
+/* Lays out all programs, the one that trains only if training is true. */
+static int lay_out_all(const struct tide_graph *graph, const struct tide_device *device, bool training,
                        struct tide_plan *plan, struct tide_err *err)
 {
     for (int i = 0; i < graph->program_count; i++)
-        if (!graph->programs[i].trains && lay_out(graph, device, i, plan, err))
+        if ((training || !graph->programs[i].trains) && lay_out(graph, device, i, plan, err))
             return -1;
     return 0;
 }
@@ -42,7 +43,7 @@ static size_t update_scratch(const struct tide_graph *graph, const struct tide_d
     size_t most = 0;
     for (int i = 0; i < graph->tensor_count; i++) {
         size_t bytes = tide_tensor_trains(&graph->tensors[i]) ? device->update_scratch(device, graph, i) : 0;
-        most = bytes > most ? bytes : most;
+        most = tide_larger_size(most, bytes);
     }
     return tide_aligned(most);
 }
@@ -58,11 +59,9 @@ static void add_up(const struct tide_graph *graph, const struct tide_device *dev
         plan->bytes[TIDE_GRADIENTS] = 0;
     size_t *passes = &plan->bytes[TIDE_PASSES];
     plan->update = plan->bytes[TIDE_GRADIENTS] ? update_scratch(graph, device) : 0;
-    *passes = plan->update > *passes ? plan->update : *passes;
-    for (int i = 0; i < graph->program_count; i++) {
-        size_t bytes = tide_plan_base(graph, i) + plan->layouts[i].bytes;
-        *passes = bytes > *passes ? bytes : *passes;
-    }
+    *passes = tide_larger_size(*passes, plan->update);
+    for (int i = 0; i < graph->program_count; i++)
+        *passes = tide_larger_size(*passes, tide_plan_base(graph, i) + plan->layouts[i].bytes);
     plan->total = tide_plan_start(plan, TIDE_SECTIONS);
 }
 
@@ -70,9 +69,7 @@ int tide_plan_make(const struct tide_graph *graph, const struct tide_device *dev
                    const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err)
 {
     struct tide_plan plan = {.choices = *choices};
-    int training = tide_graph_training(graph);
-    if (plan_others(graph, device, &plan, err) ||
-        (training >= 0 && lay_out(graph, device, training, &plan, err)))
+    if (lay_out_all(graph, device, true, &plan, err))
         return -1;
     add_up(graph, device, &plan);
     *ret_plan = plan;
@@ -204,7 +201,7 @@ int tide_plan_choose(const struct tide_graph *graph, const struct tide_device *d
                          .err = err,
                          .budget = budget ? budget : SIZE_MAX,
                          .training = tide_graph_training(graph)};
-    if (plan_others(graph, device, &c.others, err))
+    if (lay_out_all(graph, device, false, &c.others, err))
         return -1;
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
         for (int i = 0; i <= TIDE_QUARTERS; i++) {
