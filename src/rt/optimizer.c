@@ -26,15 +26,9 @@ int tide_optimizer_parts(const struct tide_optimizer *optimizer, int64_t rows, i
 
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *s)
 {
-    return (struct tide_factors){.scale = s->scale,
-                                 .beta1 = s->beta1,
-                                 .beta2 = s->beta2,
-                                 .epsilon = s->epsilon,
-                                 .rate = s->rate,
-                                 .decay = s->decay,
+    return (struct tide_factors){.of = *s,
                                  .corrected = (float)(s->rate / (1.0 - pow(s->beta1, (double)s->step))),
                                  .inverse = (float)(1.0 / (1.0 - pow(s->beta2, (double)s->step))),
                                  .keep = 1.0F - s->rate * s->decay,
-                                 .step = s->step,
                                  .seed = tide_random_mix(s->seed ^ tide_random_mix((uint64_t)s->step))};
 }

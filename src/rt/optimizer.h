@@ -49,12 +49,11 @@ struct tide_optimizer_step {
 
 /* The same as kernels use it. */
 struct tide_factors {
-    float scale, beta1, beta2, epsilon, rate, decay;
+    struct tide_optimizer_step of;
     float corrected; /* rate / (1 - beta1^step) */
     float inverse;   /* 1 / (1 - beta2^step) */
     float keep;      /* the share of a weight that decoupled decay leaves */
-    int64_t step;
-    uint64_t seed; /* of this step */
+    uint64_t seed;   /* of this step */
 };
 
 struct tide_optimizer {

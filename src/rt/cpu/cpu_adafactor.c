@@ -161,7 +161,7 @@ static void measure_rows(void *context, int64_t first, int64_t last)
     struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     float *by_row = t->parts[BY_ROW];
-    double scale = (double)m->factors->scale * m->factors->scale;
+    double scale = (double)m->factors->of.scale * m->factors->of.scale;
     for (int64_t s = first; s < last; s++) {
         double *columns = m->columns + s * t->columns;
         int64_t from = start_of(t->rows, s), to = start_of(t->rows, s + 1);
@@ -181,7 +181,7 @@ static void measure_columns(void *context, int64_t first, int64_t last)
     const struct measuring *m = context;
     const struct tide_trained *t = m->trained;
     float *by_column = t->parts[BY_COLUMN];
-    double scale = (double)m->factors->scale * m->factors->scale;
+    double scale = (double)m->factors->of.scale * m->factors->of.scale;
     for (int64_t j = first; j < last; j++) {
         double sum = 0;
         for (int s = 0; s < STRETCHES; s++)
@@ -198,8 +198,8 @@ static void measure_step(void *context, int64_t first, int64_t last)
     for (int64_t s = first; s < last; s++) {
         m->step[s] = 0;
         for (int64_t i = start_of(t->rows, s); i < start_of(t->rows, s + 1); i++)
-            m->step[s] += measure_steps(t, i * t->columns, (i + 1) * t->columns, by_column, m->factors->scale,
-                                        by_row[i] * m->whole.inverse);
+            m->step[s] += measure_steps(t, i * t->columns, (i + 1) * t->columns, by_column,
+                                        m->factors->of.scale, by_row[i] * m->whole.inverse);
     }
 }
 
@@ -211,7 +211,7 @@ static void measure_vector(void *context, int64_t first, int64_t last)
     for (int64_t s = first; s < last; s++) {
         int64_t from = start_of(t->columns, s), to = start_of(t->columns, s + 1);
         m->weights[s] = squares_of_weights(t, from, to);
-        m->step[s] = measure_steps(t, from, to, squares + from, m->factors->scale, m->whole.mixing);
+        m->step[s] = measure_steps(t, from, to, squares + from, m->factors->of.scale, m->whole.mixing);
     }
 }
 
@@ -226,7 +226,7 @@ static double total(const double sums[STRETCHES])
 static void measure(const struct tide_trained *t, const struct tide_factors *f, void *scratch)
 {
     struct measuring m = {.trained = t, .factors = f, .columns = scratch};
-    double count = (double)t->rows * (double)t->columns, step = (double)f->step;
+    double count = (double)t->rows * (double)t->columns, step = (double)f->of.step;
     m.whole.mixing = (float)pow(step, beta2_decay);
     if (has_one_row(t)) {
         tide_parallel(STRETCHES, 1, measure_vector, &m);
@@ -237,7 +237,7 @@ static void measure(const struct tide_trained *t, const struct tide_factors *f, 
         tide_parallel(STRETCHES, 1, measure_step, &m);
     }
     m.whole.length =
-        (float)length_of(total(m.weights), total(m.step), count, fmin((double)f->rate, 1 / sqrt(step)));
+        (float)length_of(total(m.weights), total(m.step), count, fmin((double)f->of.rate, 1 / sqrt(step)));
     *whole_of(t) = m.whole;
 }
 
@@ -296,7 +296,7 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
     int64_t first = chunk * TIDE_CHUNK, last = first + count;
     struct some s = {.length = whole->length,
                      .keep = f->keep,
-                     .scale = f->scale,
+                     .scale = f->of.scale,
                      .rounding = tide_rounding(f->seed, t->number, chunk)};
     for (int64_t at = first, end; at < last; at = end) {
         int64_t row = at / t->columns, column = at % t->columns;

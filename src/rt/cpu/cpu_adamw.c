@@ -19,12 +19,12 @@ TIDE_INLINE void fetch_page(const float *at)
 /* Returns the weight after the step, and updates its moments. */
 TIDE_INLINE float next_weight(float weight, float *m, float *v, float gradient, const struct tide_factors *f)
 {
-    float g = gradient * f->scale;
-    float m1 = f->beta1 * *m + (1.0F - f->beta1) * g;
-    float v1 = f->beta2 * *v + (1.0F - f->beta2) * g * g;
+    float g = gradient * f->of.scale;
+    float m1 = f->of.beta1 * *m + (1.0F - f->of.beta1) * g;
+    float v1 = f->of.beta2 * *v + (1.0F - f->of.beta2) * g * g;
     *m = m1;
     *v = v1;
-    return weight * f->keep - f->corrected * m1 / (sqrtf(v1 * f->inverse) + f->epsilon);
+    return weight * f->keep - f->corrected * m1 / (sqrtf(v1 * f->inverse) + f->of.epsilon);
 }
 
 TIDE_KERNEL(void, update_f32,

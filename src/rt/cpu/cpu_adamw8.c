@@ -32,11 +32,11 @@ TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool i
     const tide_bf16 *restrict half_gradient = b->gradient;
     int32_t most1 = 0, most2 = 0; /* as bits, which are ordered like the magnitudes */
     for (int64_t i = 0; i < b->count; i++) {
-        float g = (is_half ? tide_from_bf16(half_gradient[i]) : gradient[i]) * f.scale;
+        float g = (is_half ? tide_from_bf16(half_gradient[i]) : gradient[i]) * f.of.scale;
         float was = is_half ? tide_from_bf16(half[i]) : weight[i];
-        float m1 = f.beta1 * m[i] + (1.0F - f.beta1) * g;
-        float v1 = f.beta2 * v[i] + (1.0F - f.beta2) * g * g;
-        float is = was * f.keep - f.corrected * m1 / (sqrtf(v1 * f.inverse) + f.epsilon);
+        float m1 = f.of.beta1 * m[i] + (1.0F - f.of.beta1) * g;
+        float v1 = f.of.beta2 * v[i] + (1.0F - f.of.beta2) * g * g;
+        float is = was * f.keep - f.corrected * m1 / (sqrtf(v1 * f.inverse) + f.of.epsilon);
         m[i] = m1;
         v[i] = v1;
         most1 = larger(most1, (int32_t)(tide_float_bits(m1) & 0x7fffffff));

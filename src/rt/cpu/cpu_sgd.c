@@ -4,9 +4,9 @@
 
 TIDE_INLINE float next_weight(float weight, float *momentum, float gradient, const struct tide_factors *f)
 {
-    float g = gradient * f->scale + f->decay * weight;
-    *momentum = f->beta1 * *momentum + g;
-    return weight - f->rate * *momentum;
+    float g = gradient * f->of.scale + f->of.decay * weight;
+    *momentum = f->of.beta1 * *momentum + g;
+    return weight - f->of.rate * *momentum;
 }
 
 TIDE_KERNEL(void, update_f32,
