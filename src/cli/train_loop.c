@@ -220,7 +220,7 @@ static void say_threads(struct loop *l)
 
 static int one_step(struct loop *l, struct tide_err *err)
 {
-    struct tide_train_report made;
+    struct tide_task_step made;
     int64_t begin = tide_clock_ns();
     int status = tide_trainer_step(l->trainer, &made, err);
     if (status)
@@ -228,7 +228,7 @@ static int one_step(struct loop *l, struct tide_err *err)
     l->busy_ns += tide_clock_ns() - begin;
     l->tokens += made.tokens;
     l->steps++;
-    l->progress.step = made.step;
+    l->progress.step = l->trainer->done;
     say_threads(l);
     return 0;
 }

@@ -304,7 +304,7 @@ int tide_trainer_stop_at(int64_t step, const char *what, struct tide_err *err)
                                        : "nothing was learned yet: the weights that were loaded are damaged");
 }
 
-int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_report, struct tide_err *err)
+int tide_trainer_step(struct tide_trainer *t, struct tide_task_step *ret_step, struct tide_err *err)
 {
     const struct tide_train_settings *s = &t->options.settings;
     int64_t step = t->done + 1;
@@ -333,11 +333,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     if (s->clip > 0 && !isfinite(made.norm))
         return tide_trainer_stop_at(step, "norm of the gradients", err);
     t->done = step;
-    *ret_report = (struct tide_train_report){.step = step,
-                                             .loss = made.loss,
-                                             .norm = made.norm,
-                                             .rate = (double)rule.step.rate,
-                                             .tokens = made.tokens};
+    *ret_step = made;
     return 0;
 }
 

@@ -49,17 +49,10 @@ int tide_trainer_new(struct tide_task *task, const struct tide_train_options *op
 int tide_trainer_start(struct tide_trainer *trainer, struct tide_err *err);
 void tide_trainer_free(struct tide_trainer *trainer);
 
-struct tide_train_report {
-    int64_t step;            /* steps done */
-    double loss, norm, rate; /* norm: NAN without a clip */
-    int64_t tokens;          /* of this step */
-};
-
 /* Does one step. 1: stopped in the middle, at a point that can be saved and resumed. -1, with the step, if
  * the loss or the norm is not finite, or the data changed; the weights are then those before it (unless the
  * norm failed in a fused update without a clip). */
-int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
-                      struct tide_err *err);
+int tide_trainer_step(struct tide_trainer *trainer, struct tide_task_step *ret_step, struct tide_err *err);
 
 /* Updates the task's numbers of held-out data; last: after the last step. */
 int tide_trainer_evaluate(struct tide_trainer *trainer, bool last, struct tide_err *err);

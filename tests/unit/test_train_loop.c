@@ -76,7 +76,7 @@ static int first_parameter(const struct tide_graph *graph)
 static void break_a_step(const struct tide_train_options *options, bool fused)
 {
     struct tide_trainer *t = started(options);
-    struct tide_train_report made;
+    struct tide_task_step made;
     struct tide_err err = {0};
     size_t bytes;
     assert_int_equal(t->plan.choices.fused, fused);
