@@ -94,9 +94,6 @@ static inline const void *tide_added(const struct tide_call *call)
 #define TIDE_DECLARE_OP(name) extern const struct tide_op tide_op_of_##name;
 TIDE_EACH_OP(TIDE_DECLARE_OP)
 
-/* All of them, NULL-terminated. */
-extern const struct tide_op *const tide_ops[];
-
 /* ---- appending to a graph; each function returns the output's tensor, or -1 after an error */
 
 /* tokens (N) i32 of sequences of length T -> (N, C) f32: table[token] + places[index in the sequence].

@@ -51,8 +51,10 @@ static bool is_narrow(struct types types)
 static void every_operator_is_tried_and_has_a_reference(void **state)
 {
     (void)state;
-    for (int i = 0; tide_ops[i]; i++) {
-        const struct tide_op *op = tide_ops[i];
+#define ADDRESS(name) &tide_op_of_##name,
+    static const struct tide_op *const ops[] = {TIDE_EACH_OP(ADDRESS)};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        const struct tide_op *op = ops[i];
         int found = 0;
         for (int t = 0; t < TRIALS; t++)
             found += !strcmp(trials[t].op, op->name);
