@@ -110,23 +110,22 @@ void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t fr
 
 /* ---- making one */
 
-/* Returns the place of a value and raises the high-water mark to its end. */
-static size_t place_of(struct tide_machine *m, int program, int value, int tensor, bool gradient)
+/* Returns the place of a value and raises *used to its end. */
+static size_t place_of(const struct tide_machine *m, const struct loaded *p, int value, int tensor,
+                       bool gradient, size_t *used)
 {
     if (value == TIDE_NONE)
         return TIDE_NOWHERE;
     if (value == TIDE_LASTING)
         return gradient ? tide_machine_gradient(m, tensor) : home_of(m, tensor);
-    const struct tide_value *v = &m->programs[program].schedule.values[value];
-    size_t place = m->programs[program].base + v->offset, end = place + tide_aligned(v->bytes);
-    m->high = end > m->high ? end : m->high;
-    return place;
+    const struct tide_value *v = &p->schedule.values[value];
+    *used = tide_larger_size(*used, p->base + v->offset + tide_aligned(v->bytes));
+    return p->base + v->offset;
 }
 
 /* Notes a result, so that tide_machine_result() finds it by its tensor. */
-static void note_result(struct tide_machine *m, int program, int tensor, size_t place)
+static void note_result(const struct tide_machine *m, struct loaded *p, int tensor, size_t place)
 {
-    struct loaded *p = &m->programs[program];
     if (place == TIDE_NOWHERE || !m->graph->tensors[tensor].result)
         return;
     TIDE_CHECK(p->result_count, <, MOST_RESULTS);
@@ -164,9 +163,9 @@ static void note_inputs(struct tide_machine *m, int program)
     p->input_bytes = end > first ? end - first : 0;
 }
 
-static void resolve(struct tide_machine *m, int program, int index)
+/* used: the highest byte that the instruction's phase is given. */
+static void resolve(const struct tide_machine *m, struct loaded *p, int index, size_t *used)
 {
-    struct loaded *p = &m->programs[program];
     const struct tide_instruction *from = &p->schedule.instructions[index];
     const struct tide_node *node = from->node < 0 ? NULL : &m->graph->nodes[from->node];
     struct tide_launch *to = &p->launches[index];
@@ -174,22 +173,22 @@ static void resolve(struct tide_machine *m, int program, int index)
                                .node = from->node,
                                .tensor = from->tensor,
                                .adds = from->adds,
-                               .scratch = place_of(m, program, from->scratch, -1, false)};
+                               .scratch = place_of(m, p, from->scratch, -1, false, used)};
     if (from->scratch >= 0)
         to->scratch_bytes = p->schedule.values[from->scratch].bytes;
     for (int i = 0; i < TIDE_OPERANDS; i++) {
         int tensor = node ? node->in[i] : from->tensor;
-        to->in[i] = place_of(m, program, from->in[i], tensor, false);
-        to->in_grad[i] = place_of(m, program, from->in_grad[i], tensor, true);
+        to->in[i] = place_of(m, p, from->in[i], tensor, false, used);
+        to->in_grad[i] = place_of(m, p, from->in_grad[i], tensor, true, used);
         if (node && from->in_grad[i] == TIDE_LASTING)
             to->accumulates |= 1U << i;
     }
     for (int i = 0; i < TIDE_OUTPUTS; i++) {
         int tensor = node ? node->out[i] : from->tensor;
-        to->out[i] = place_of(m, program, from->out[i], tensor, false);
-        to->out_grad[i] = place_of(m, program, from->out_grad[i], tensor, true);
+        to->out[i] = place_of(m, p, from->out[i], tensor, false, used);
+        to->out_grad[i] = place_of(m, p, from->out_grad[i], tensor, true, used);
         if (node && (from->action == TIDE_RUN || node->op->is_loss))
-            note_result(m, program, tensor, to->out[i]);
+            note_result(m, p, tensor, to->out[i]);
     }
 }
 
@@ -200,8 +199,7 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
     if (tide_schedule(m->graph, program, m->device, &m->plan.choices, &p->schedule, err) ||
         tide_layout(&p->schedule, &layout, err))
         return -1;
-    size_t before = tide_plan_base(m->graph, program), start = tide_plan_start(&m->plan, TIDE_PASSES),
-           high = m->high;
+    size_t before = tide_plan_base(m->graph, program), start = tide_plan_start(&m->plan, TIDE_PASSES);
     TIDE_CHECK(before + layout.bytes, <=, m->plan.bytes[TIDE_PASSES]);
     p->base = start + before;
     p->launches = calloc((size_t)p->schedule.count + 1, sizeof *p->launches);
@@ -210,12 +208,10 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
     for (int i = 0; i < p->schedule.count; i++) {
         enum tide_phase phase = program == m->training ? tide_phase_of(p->schedule.instructions[i].action)
                                                        : TIDE_PHASE_EVALUATION;
-        m->high = start;
-        resolve(m, program, i);
-        p->used[phase] = tide_larger_size(p->used[phase], m->high);
-        high = tide_larger_size(high, m->high);
+        p->used[phase] = tide_larger_size(p->used[phase], start);
+        resolve(m, p, i, &p->used[phase]);
+        m->high = tide_larger_size(m->high, p->used[phase]);
     }
-    m->high = high;
     note_inputs(m, program);
     return m->device->load(m->arena, program, p->launches, p->schedule.count, err) || add_copies(m, p, err)
                ? -1
