@@ -78,7 +78,6 @@ static struct tide_product product_of(const struct bench *b, int shape, enum tid
     struct tide_product p = tide_product(b->values.rows, shapes[shape][1], shapes[shape][0], false,
                                          shape == TABLE, from, TIDE_F32);
     tide_product_stored(&p, from, type);
-    p.has_bias = shape != TABLE;
     return p;
 }
 
@@ -182,7 +181,9 @@ static void multiply_all(struct bench *b, int type)
                 continue;
             struct tide_product p = product_of(b, i, types[type]);
             int64_t begin = tide_clock_ns();
-            tide_matmul(&p, b->x, b->weights + at, b->bias, b->y, b->scratch);
+            tide_matmul(
+                &p, &(struct tide_operands){b->x, b->weights + at, i == TABLE ? NULL : b->bias, b->y, NULL},
+                b->scratch);
             took[i] += tide_clock_ns() - begin;
             read[i] += weight_bytes(&p);
             at += tide_aligned(weight_bytes(&p));

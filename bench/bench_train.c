@@ -278,7 +278,7 @@ static double rate_of(struct peak *p, int which, clockid_t clock)
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         double start = now(clock);
-        tide_matmul(x, p->a, p->b, NULL, p->c, p->scratch);
+        tide_matmul(x, &(struct tide_operands){.a = p->a, .b = p->b, .c = p->c}, p->scratch);
         double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
         best = rate > best ? rate : best;
     }

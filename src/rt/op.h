@@ -84,6 +84,12 @@ static inline const void *tide_added(const struct tide_call *call)
     return call->node->added ? call->in[call->node->added] : NULL;
 }
 
+/* Returns what the gradient of in[i] is added to, which is itself; NULL: nothing, it is written. */
+static inline const void *tide_grad_before(const struct tide_call *call, int i)
+{
+    return call->adds >> i & 1 ? call->in_grad[i] : NULL;
+}
+
 /* Calls DO(NAME) for every operator; each has its tide_op_of_NAME. */
 /* clang-format off */
 #define TIDE_EACH_OP(DO)                                                                                     \

@@ -25,6 +25,7 @@ enum { GAP = 5 }; /* numbers between the rows of c, that nobody may touch */
 struct trial {
     const struct tide_tile_kind *kind;
     struct tide_product product;
+    bool adds, has_bias;
     void *a, *b, *c;
     float *bias;
 };
@@ -70,13 +71,14 @@ static void *multiplied_so(const struct trial *t, bool is_few)
     size_t size = c_bytes(&t->product),
            bytes = tide_aligned(is_few ? tide_few_scratch(t->kind, &t->product)
                                        : tide_tiles_scratch(t->kind, &t->product));
-    struct tide_operands operands = {t->a, t->b, t->bias, aligned_alloc(TIDE_ALIGN, tide_aligned(size)),
-                                     NULL};
+    struct tide_operands operands = {t->a, t->b, t->has_bias ? t->bias : NULL,
+                                     aligned_alloc(TIDE_ALIGN, tide_aligned(size)), NULL};
     void *scratch = aligned_alloc(TIDE_ALIGN, bytes);
     assert_non_null(scratch);
     assert_non_null(operands.c);
     memset(scratch, 0xff, bytes);
     memcpy(operands.c, t->c, size);
+    operands.added = t->adds ? operands.c : NULL;
     if (is_few)
         tide_few_multiply(t->kind, &t->product, &operands, scratch);
     else
@@ -100,8 +102,8 @@ static double factor(const void *from, enum tide_dtype in_memory, enum tide_dtyp
 static double expected(const struct trial *t, int64_t i, int64_t j, double *ret_size)
 {
     const struct tide_product *p = &t->product;
-    double sum = p->has_bias ? t->bias[j] : 0, size = fabs(sum);
-    if (p->adds)
+    double sum = t->has_bias ? t->bias[j] : 0, size = fabs(sum);
+    if (t->adds)
         sum += tide_number(t->c, p->to, i * p->c_stride + j);
     for (int64_t k = 0; k < p->k; k++) {
         double by = factor(t->a, p->a_from, t->kind->cells, p->a_transposed ? k * p->m + i : i * p->k + k) *
@@ -132,7 +134,7 @@ static void compare(const struct trial *t, const void *c)
                          p->a_transposed ? ", a lies the other way" : "",
                          p->b_transposed ? ", b lies the other way" : "", p->from ? "bf16" : "f32",
                          p->a_from ? "bf16" : "f32", p->b_from ? "bf16" : "f32", p->to ? "bf16" : "f32",
-                         p->adds ? ", adds" : "", p->has_bias ? ", bias" : "", (int)i, (int)j, found, should);
+                         t->adds ? ", adds" : "", t->has_bias ? ", bias" : "", (int)i, (int)j, found, should);
         }
 }
 
@@ -147,13 +149,19 @@ static bool product_of(const struct tide_tile_kind *kind, int64_t m, int64_t n, 
     if (from == TIDE_F32 && (to == TIDE_BF16 || variant & 64 || kind->cells == TIDE_BF16))
         return false;
     *ret = tide_product(m, n, k, variant & 1, variant & 2, from, to);
-    ret->adds = variant & 4;
-    ret->has_bias = variant & 8;
     if (variant & 64)
         ret->b_from = TIDE_F32;
     if (variant & 64 && variant & 1)
         ret->a_from = TIDE_F32;
     return true;
+}
+
+static struct trial trial_so(const struct tide_tile_kind *kind, struct tide_product p, int variant)
+{
+    struct trial t = trial_of(kind, p);
+    t.adds = variant & 4;
+    t.has_bias = variant & 8;
+    return t;
 }
 
 /* Those that this processor has. */
@@ -198,7 +206,7 @@ static void edges_of(const struct tide_tile_kind *kind)
             struct tide_product p;
             if (!product_of(kind, sizes[i][0], sizes[i][1], sizes[i][2], variant, &p))
                 continue;
-            struct trial t = trial_of(kind, p);
+            struct trial t = trial_so(kind, p, variant);
             void *c = multiplied(&t);
             compare(&t, c);
             free(c);
@@ -220,7 +228,7 @@ static void whole_lines_of(const struct tide_tile_kind *kind)
         struct tide_product p;
         if (!product_of(kind, M, N, variant % 2 ? 40 : 900, variant, &p))
             continue;
-        struct trial t = trial_of(kind, p), lines = t;
+        struct trial t = trial_so(kind, p, variant), lines = t;
         size_t number = tide_dtype_bytes(p.to), row = N * number, had = (size_t)t.product.c_stride * number;
         lines.product.c_stride = WHOLE;
         lines.c = numbers(M * WHOLE, p.to, 5);
@@ -256,7 +264,7 @@ static void bits_of(const struct tide_tile_kind *kind)
         bool is_deep = variant == 20 || (variant % 16 == 4 && is_long());
         if (variant & 8 || !product_of(kind, M, N, !is_deep ? 90 : is_slow() ? 800 : 1600, variant, &p))
             continue;
-        struct trial t = trial_of(kind, p);
+        struct trial t = trial_so(kind, p, variant);
         tide_threads_set(1);
         void *alone = multiplied(&t);
         for (int i = 0; i < times; i++) {
@@ -359,9 +367,9 @@ static void stored_at(const struct tide_tile_kind *kind, const int64_t size[3], 
     struct stored a = stored_of(a_transposed ? p.k : p.m, a_transposed ? p.m : p.k, 5),
                   b = stored_of(b_transposed ? p.n : p.k, b_transposed ? p.k : p.n, 6);
     tide_product_stored(&p, TIDE_F32, TIDE_F32);
-    p.has_bias = true;
-    struct trial wide = trial_of(kind, p), other = wide;
-    struct trial kept = wide;
+    struct trial wide = trial_of(kind, p);
+    wide.has_bias = true;
+    struct trial kept = wide, other = wide;
     wide.a = other.a = a.wide;
     wide.b = b.wide;
     other.b = b.whole;
@@ -455,9 +463,9 @@ static struct trial few_trial(const struct tide_tile_kind *kind, const int64_t s
 {
     struct tide_product p = tide_product(FEW_OF, size[0], size[1], way & 1, way & 2, from,
                                          from == TIDE_BF16 && way & 1 ? TIDE_BF16 : TIDE_F32);
-    p.has_bias = !(way & 2);
-    p.adds = way & 1;
     struct trial t = trial_of(kind, p);
+    t.has_bias = !(way & 2);
+    t.adds = way & 1;
     struct stored b = stored_of(way & 2 ? p.n : p.k, way & 2 ? p.k : p.n, 11);
     free(t.b);
     t.b = b.whole;

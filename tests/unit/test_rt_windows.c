@@ -23,6 +23,7 @@ struct trial {
     const struct tide_tile_kind *kind;
     struct tide_windows windows;
     int64_t rows;
+    bool adds, has_bias;
     void *a, *b, *c;
     float *bias;
 };
@@ -49,9 +50,13 @@ static size_t c_bytes(const struct trial *t)
     return (size_t)(c_rows(t) * t->windows.n) * tide_dtype_bytes(t->windows.to);
 }
 
-static struct trial trial_of(const struct tide_tile_kind *kind, const struct tide_windows *w)
+static struct trial trial_of(const struct tide_tile_kind *kind, const struct tide_windows *w, int variant)
 {
-    struct trial t = {kind, *w, w->boards * w->board.columns * w->board.rows, NULL, NULL, NULL, NULL};
+    struct trial t = {.kind = kind,
+                      .windows = *w,
+                      .rows = w->boards * w->board.columns * w->board.rows,
+                      .adds = variant & 2,
+                      .has_bias = variant & 4};
     t.a = numbers(t.rows * w->channels, w->a_from, 1);
     t.b = numbers((w->transposed ? t.rows : TIDE_WINDOW * w->channels) * w->n, w->b_from, 2);
     t.c = numbers(c_rows(&t) * w->n, w->to, 3);
@@ -71,12 +76,13 @@ static void trial_release(struct trial *t)
 static void *multiplied(const struct trial *t)
 {
     size_t bytes = tide_windows_scratch(t->kind, &t->windows);
-    struct tide_operands operands = {t->a, t->b, t->bias, malloc(c_bytes(t)), NULL};
+    struct tide_operands operands = {t->a, t->b, t->has_bias ? t->bias : NULL, malloc(c_bytes(t)), NULL};
     void *scratch = NULL;
     assert_non_null(operands.c);
     assert_int_equal(posix_memalign(&scratch, TIDE_ALIGN, bytes), 0);
     memset(scratch, 0xff, bytes);
     memcpy(operands.c, t->c, c_bytes(t));
+    operands.added = t->adds ? operands.c : NULL;
     tide_windows_multiply(t->kind, &t->windows, &operands, scratch);
     free(scratch);
     return operands.c;
@@ -100,7 +106,7 @@ static double expected(const struct trial *t, int64_t i, int64_t j, double *ret_
 {
     const struct tide_windows *w = &t->windows;
     int64_t terms = w->transposed ? t->rows : TIDE_WINDOW * w->channels;
-    double sum = (w->has_bias ? t->bias[j] : 0) + (w->adds ? tide_number(t->c, w->to, i * w->n + j) : 0),
+    double sum = (t->has_bias ? t->bias[j] : 0) + (t->adds ? tide_number(t->c, w->to, i * w->n + j) : 0),
            size = fabs(sum);
     for (int64_t k = 0; k < terms; k++) {
         double by = (w->transposed ? window_number(t, k, i) : window_number(t, i, k)) *
@@ -158,8 +164,6 @@ static struct tide_windows windows_of(const struct tide_tile_kind *kind, const i
                                  .channels = size[3],
                                  .n = size[4],
                                  .transposed = variant & 1,
-                                 .adds = variant & 2,
-                                 .has_bias = variant & 4,
                                  .a_from = kind->cells,
                                  .b_from = variant & 8 ? TIDE_BF16 : TIDE_F32,
                                  .to = variant & 16 ? TIDE_BF16 : TIDE_F32};
@@ -173,7 +177,7 @@ static void edges_of(const struct tide_tile_kind *kind)
             struct tide_windows w = windows_of(kind, sizes[i], variant);
             if (!tide_windows_fit(kind, &w))
                 continue;
-            struct trial t = trial_of(kind, &w);
+            struct trial t = trial_of(kind, &w, variant);
             void *c = multiplied(&t);
             compare(&t, c);
             tried++;
@@ -196,7 +200,7 @@ static void bits_of(const struct tide_tile_kind *kind)
         struct tide_windows w = windows_of(kind, size, variant);
         if (!tide_windows_fit(kind, &w))
             continue;
-        struct trial t = trial_of(kind, &w);
+        struct trial t = trial_of(kind, &w, variant);
         tide_threads_set(1);
         void *alone = multiplied(&t);
         for (int threads = 2; threads < 8; threads += 3) {
@@ -221,7 +225,7 @@ static void boards_of(const struct tide_tile_kind *kind)
 {
     static const int64_t size[5] = {11, 5, 6, 12, 50};
     struct tide_windows w = windows_of(kind, size, 4);
-    struct trial all = trial_of(kind, &w);
+    struct trial all = trial_of(kind, &w, 4);
     void *together = multiplied(&all);
     for (int64_t boards = 1; boards < w.boards; boards++) {
         struct trial some = all;

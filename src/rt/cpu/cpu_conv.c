@@ -23,32 +23,29 @@ static struct tide_windows y_windows(const struct tide_conv *d)
                                  .boards = d->rows / (d->board.columns * d->board.rows),
                                  .channels = d->in,
                                  .n = d->out,
-                                 .has_bias = d->has_bias,
                                  .relu = d->relu,
                                  .a_from = d->from,
                                  .b_from = d->stored,
                                  .to = d->to};
 }
 
-static struct tide_windows x_grad_windows(const struct tide_conv *d, bool adds)
+static struct tide_windows x_grad_windows(const struct tide_conv *d)
 {
     struct tide_windows w = y_windows(d);
     w.channels = d->out;
     w.n = d->in;
-    w.has_bias = w.relu = false;
-    w.adds = adds;
+    w.relu = false;
     w.a_from = d->to;
     w.b_from = TIDE_F32;
     w.to = d->from;
     return w;
 }
 
-static struct tide_windows weight_grad_windows(const struct tide_conv *d, bool adds)
+static struct tide_windows weight_grad_windows(const struct tide_conv *d)
 {
     struct tide_windows w = y_windows(d);
     w.transposed = true;
-    w.has_bias = w.relu = false;
-    w.adds = adds;
+    w.relu = false;
     w.b_from = d->to;
     w.to = d->stored;
     return w;
@@ -61,8 +58,6 @@ static struct tide_product product_of(const struct tide_windows *w, int64_t rows
     struct tide_product p = w->transposed ? tide_product(k, w->n, rows, true, false, from, TIDE_F32)
                                           : tide_product(rows, w->n, k, false, false, from, w->to);
     tide_product_stored(&p, w->a_from, w->b_from);
-    p.has_bias = w->has_bias;
-    p.adds = w->adds;
     p.relu = w->relu;
     return p;
 }
@@ -101,13 +96,8 @@ static size_t sum_bytes(const struct tide_windows *w)
 
 static size_t product_bytes(const struct tide_windows *w, int64_t rows, enum tide_dtype from)
 {
-    size_t most = 0;
-    for (int adds = 0; adds < 2; adds++) {
-        struct tide_product p = product_of(w, rows, from);
-        p.adds = adds;
-        most = tide_larger_size(most, tide_matmul_scratch(&p));
-    }
-    return most;
+    struct tide_product p = product_of(w, rows, from);
+    return tide_matmul_scratch(&p);
 }
 
 static size_t windows_bytes(const struct tide_windows *w, enum tide_dtype from)
@@ -147,19 +137,18 @@ static void multiply_gathered(const struct tide_windows *w, const struct tide_op
 {
     struct gathering g = {w, o->a, scratch, 0};
     char *sums = scratch + gathered_bytes(w), *rest = sums + sum_bytes(w), *c = sums_of(w) ? sums : o->c;
-    const char *b = o->b, *added = o->added;
-    if (sums_of(w) && w->adds)
-        tide_rows_convert_here(sums, TIDE_F32, o->c, w->to, sums_of(w));
+    const char *b = o->b, *added = o->added && sums_of(w) ? sums : o->added;
+    if (o->added && sums_of(w))
+        tide_rows_convert_here(sums, TIDE_F32, o->added, w->to, sums_of(w));
     for (int64_t rows; g.first < rows_of(w); g.first += rows) {
         rows = tide_smaller(CHUNK, rows_of(w) - g.first);
         struct tide_product p = product_of(w, rows, from);
-        p.adds = w->adds || (w->transposed && g.first);
         tide_parallel(rows, 64, gather_rows, &g);
-        tide_matmul_operands(&p, &(struct tide_operands){scratch, b, o->bias, c, added}, rest);
+        tide_matmul(&p, &(struct tide_operands){scratch, b, o->bias, c, added}, rest);
         size_t step = (size_t)(rows * w->n) * tide_dtype_bytes(w->transposed ? w->b_from : w->to);
         b += w->transposed ? step : 0;
         c += w->transposed ? 0 : step;
-        added += added ? step : 0;
+        added = w->transposed ? c : added ? added + step : NULL;
     }
     if (sums_of(w))
         tide_rows_convert_here(o->c, w->to, sums, TIDE_F32, sums_of(w));
@@ -210,8 +199,7 @@ static void turn_lines(void *context, int64_t first, int64_t last)
 static size_t scratch(const struct tide_need *n)
 {
     struct tide_conv d = tide_conv_of(n->graph, n->node);
-    struct tide_windows y = y_windows(&d), x = x_grad_windows(&d, false),
-                        weight = weight_grad_windows(&d, false);
+    struct tide_windows y = y_windows(&d), x = x_grad_windows(&d), weight = weight_grad_windows(&d);
     return n->direction == TIDE_FORWARD ? windows_bytes(&y, d.from)
                                         : tide_larger_size(turned_bytes(&d) + windows_bytes(&x, d.from),
                                                            windows_bytes(&weight, d.from));
@@ -221,10 +209,10 @@ static void forward(const struct tide_call *call)
 {
     struct tide_conv d = tide_conv_of(call->graph, call->node);
     struct tide_windows y = y_windows(&d);
-    multiply(
-        &y, d.from,
-        (struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0], tide_added(call)},
-        call->scratch);
+    multiply(&y, d.from,
+             (struct tide_operands){call->in[X], call->in[WEIGHT], d.has_bias ? call->in[BIAS] : NULL,
+                                    call->out[0], tide_added(call)},
+             call->scratch);
 }
 
 static void backward(const struct tide_call *call)
@@ -234,17 +222,20 @@ static void backward(const struct tide_call *call)
     if (call->in_grad[BIAS])
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
     if (call->in_grad[WEIGHT]) {
-        struct tide_windows weight = weight_grad_windows(&d, call->adds >> WEIGHT & 1);
+        struct tide_windows weight = weight_grad_windows(&d);
         multiply(&weight, d.from,
-                 (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT], NULL},
+                 (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT],
+                                        tide_grad_before(call, WEIGHT)},
                  call->scratch);
     }
     if (call->in_grad[X]) {
-        struct tide_windows x = x_grad_windows(&d, call->adds >> X & 1);
+        struct tide_windows x = x_grad_windows(&d);
         struct turning t = {&d, call->in[WEIGHT], call->scratch};
         tide_parallel(TIDE_WINDOW * d.out, 4 * LINES, turn_lines, &t);
-        multiply(&x, d.from, (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], NULL},
-                 (char *)call->scratch + turned_bytes(&d));
+        multiply(
+            &x, d.from,
+            (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], tide_grad_before(call, X)},
+            (char *)call->scratch + turned_bytes(&d));
     }
 }
 

@@ -59,19 +59,17 @@ static struct tide_product logits_product(const struct head *h, int64_t rows, in
 }
 
 /* Sums over tiles, therefore always f32. */
-static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
+static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t tokens)
 {
     struct tide_product p = tide_product(rows, h->columns, tokens, false, false, h->from, TIDE_F32);
     tide_product_stored(&p, TIDE_F32, h->stored);
-    p.adds = adds;
     return p;
 }
 
-static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
+static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t tokens)
 {
     struct tide_product p = tide_product(tokens, h->columns, rows, true, false, h->from, h->stored);
     p.a_from = TIDE_F32;
-    p.adds = adds;
     return p;
 }
 
@@ -82,8 +80,8 @@ static size_t chunk_bytes(const struct head *h, int64_t rows, enum tide_directio
     size_t most = 0;
     for (int i = 0; rows && i < 2 && tokens[i]; i++) {
         struct tide_product logits = logits_product(h, rows, tokens[i]),
-                            x = x_grad_product(h, rows, tokens[i], true),
-                            table = table_grad_product(h, rows, tokens[i], true);
+                            x = x_grad_product(h, rows, tokens[i]),
+                            table = table_grad_product(h, rows, tokens[i]);
         most = tide_larger_size(most, tide_matmul_scratch(&logits));
         if (direction == TIDE_BACKWARD)
             most = tide_larger_size(most,
@@ -275,7 +273,8 @@ static void exponential_rows(void *context, int64_t first, int64_t last)
 static void compute_tile(const struct chunk *c)
 {
     struct tide_product logits = logits_product(c->head, c->rows, c->tokens);
-    tide_matmul(&logits, x_of(c), table_of(c), NULL, c->logits, in_scratch(c, c->room->rest));
+    struct tide_operands operands = {.a = x_of(c), .b = table_of(c), .c = c->logits};
+    tide_matmul(&logits, &operands, in_scratch(c, c->room->rest));
     tide_parallel(c->rows, 1, exponential_rows, (void *)c);
 }
 
@@ -300,16 +299,19 @@ static void give_back(const struct chunk *c)
     const struct tide_call *call = c->call;
     const struct head *h = c->head;
     if (call->in_grad[TABLE]) {
+        char *to =
+            (char *)call->in_grad[TABLE] + (size_t)(c->from * h->columns) * tide_dtype_bytes(h->stored);
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
-        struct tide_product table = table_grad_product(h, c->rows, c->tokens, adds);
-        tide_matmul(&table, c->logits, x_of(c), NULL,
-                    (char *)call->in_grad[TABLE] +
-                        (size_t)(c->from * h->columns) * tide_dtype_bytes(h->stored),
-                    in_scratch(c, c->room->rest));
+        struct tide_product table = table_grad_product(h, c->rows, c->tokens);
+        struct tide_operands operands = {.a = c->logits, .b = x_of(c), .c = to, .added = adds ? to : NULL};
+        tide_matmul(&table, &operands, in_scratch(c, c->room->rest));
     }
     if (call->in_grad[X]) {
-        struct tide_product x = x_grad_product(h, c->rows, c->tokens, c->tile > 0);
-        tide_matmul(&x, c->logits, table_of(c), NULL, x_grad_of(c), in_scratch(c, c->room->rest));
+        float *to = x_grad_of(c);
+        struct tide_product x = x_grad_product(h, c->rows, c->tokens);
+        struct tide_operands operands = {
+            .a = c->logits, .b = table_of(c), .c = to, .added = c->tile > 0 ? to : NULL};
+        tide_matmul(&x, &operands, in_scratch(c, c->room->rest));
     }
 }
 

@@ -95,12 +95,12 @@ static void write_panel(const struct job *job, int64_t panel, const float *sums)
 {
     const struct tide_product *p = job->product;
     const struct tide_operands *o = job->operands;
-    const char *add = o->added ? o->added : p->adds ? o->c : NULL;
+    const char *add = o->added;
     int64_t column = panel * job->columns;
     for (int64_t i = 0; i < p->m; i++) {
         int64_t at = (i * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to);
         write_row((char *)o->c + at, add ? add + at : NULL, p->to, sums + i * job->columns,
-                  p->has_bias ? o->bias + column : NULL, p->relu, tide_smaller(job->columns, p->n - column));
+                  o->bias ? o->bias + column : NULL, p->relu, tide_smaller(job->columns, p->n - column));
     }
 }
 

@@ -47,20 +47,13 @@ size_t tide_matmul_scratch(const struct tide_product *product)
                                        : tide_tiles_scratch(tide_tile_kind(product->from), product);
 }
 
-void tide_matmul_operands(const struct tide_product *product, const struct tide_operands *operands,
-                          void *scratch)
+void tide_matmul(const struct tide_product *product, const struct tide_operands *operands, void *scratch)
 {
     const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from, product->b_transposed);
     if (tide_few_fits(few, product))
         tide_few_multiply(few, product, operands, scratch);
     else
         tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch);
-}
-
-void tide_matmul(const struct tide_product *product, const void *a, const void *b, const float *bias, void *c,
-                 void *scratch)
-{
-    tide_matmul_operands(product, &(struct tide_operands){a, b, bias, c, NULL}, scratch);
 }
 
 /* ---- the ceiling that a run is compared with */
@@ -78,10 +71,11 @@ static int64_t least_ns(enum tide_dtype dtype, int64_t side, int tries)
     if (!room)
         return -1;
     memset(room, 0, bytes);
+    struct tide_operands operands = {.a = room, .b = room + matrix, .c = room + 2 * matrix};
     int64_t least = INT64_MAX;
     for (int i = 0; i < tries; i++) {
         int64_t begin = tide_clock_ns();
-        tide_matmul(&product, room, room + matrix, NULL, room + 2 * matrix, room + 3 * matrix);
+        tide_matmul(&product, &operands, room + 3 * matrix);
         int64_t took = tide_clock_ns() - begin;
         least = took < least ? took : least;
     }

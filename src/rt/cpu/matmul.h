@@ -2,7 +2,8 @@
  * matmul.h - matrix products, in the fastest way on this processor (tile_products.h, processor.h).
  *
  * tide_matmul_scratch() returns the scratch that a product needs -> tide_matmul() as often as needed. The
- * caller owns the scratch memory; nothing is allocated.
+ * caller owns the scratch memory; nothing is allocated. Scratch depends on the sizes alone, not on what is
+ * added.
  */
 #ifndef TIDE_MATMUL_H
 #define TIDE_MATMUL_H
@@ -19,7 +20,6 @@ struct tide_product {
     int64_t m, n, k;
     int64_t a_stride, b_stride, c_stride;
     bool a_transposed, b_transposed; /* a is stored as (k, m), b as (n, k) */
-    bool adds, has_bias;
     bool relu;
     enum tide_dtype from, to;       /* types that are multiplied; of c. The bias is f32. */
     enum tide_dtype a_from, b_from; /* types of a and b in memory: rounded or widened to `from`; for TIDE_I8,
@@ -40,18 +40,13 @@ size_t tide_matmul_scratch(const struct tide_product *product);
 
 struct tide_operands {
     const void *a, *b;
-    const float *bias; /* may be NULL if there is none */
+    const float *bias; /* NULL: none */
     void *c;
-    const void *added; /* stored like c; NULL: if the product adds, c itself is added */
+    const void *added; /* stored like c, and may be c; NULL: nothing is added */
 };
 
 /* scratch is 64-byte aligned. */
-void tide_matmul_operands(const struct tide_product *product, const struct tide_operands *operands,
-                          void *scratch);
-
-/* The same without `added`. */
-void tide_matmul(const struct tide_product *product, const void *a, const void *b, const float *bias, void *c,
-                 void *scratch);
+void tide_matmul(const struct tide_product *product, const struct tide_operands *operands, void *scratch);
 
 /* Floating-point operations per second of one large product with these threads: the best of a few tries,
  * which together take tens of milliseconds and 10 MiB (a smaller product if it is slow). NAN if unknown. */

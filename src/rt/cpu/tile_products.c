@@ -322,7 +322,7 @@ static struct tide_tile first_tile(const struct job *job, const struct sheet *s)
     const struct tiling *t = &job->tiling;
     int64_t column = s->panel * job->kind->columns, row = s->first * t->stripe;
     int64_t at = (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to);
-    const char *add = job->operands->added ? job->operands->added : p->adds ? job->operands->c : NULL;
+    const char *add = job->operands->added;
     struct tide_tile tile = {.b = s->b,
                              .b_cell = s->b_cell,
                              .cells = s->cells,
@@ -330,7 +330,7 @@ static struct tide_tile first_tile(const struct job *job, const struct sheet *s)
                              .c_stride = p->c_stride,
                              .to = p->to,
                              .width = tide_smaller(job->kind->columns, p->n - column),
-                             .bias = p->has_bias ? job->operands->bias + column : NULL,
+                             .bias = job->operands->bias ? job->operands->bias + column : NULL,
                              .add = add ? add + at : NULL,
                              .relu = p->relu,
                              .begins = !s->cell,

@@ -164,13 +164,13 @@ static struct tide_window_tile tile_of(const struct job *job, int64_t panel)
     const struct tide_windows *w = job->windows;
     const int64_t columns = job->kind->columns, column = panel * columns,
                   at = column * (int64_t)tide_dtype_bytes(w->to);
-    const char *add = job->operands->added ? job->operands->added : w->adds ? job->operands->c : NULL;
+    const char *add = job->operands->added;
     struct tide_window_tile tile = {.a_cell = 1,
                                     .b = (const uint32_t *)job->operands->b + column,
                                     .b_cell = w->n,
                                     .to = w->to,
                                     .width = tide_smaller(columns, w->n - column),
-                                    .bias = w->has_bias ? job->operands->bias + column : NULL,
+                                    .bias = job->operands->bias ? job->operands->bias + column : NULL,
                                     .add = add ? add + at : NULL,
                                     .relu = w->relu,
                                     .c = (char *)job->operands->c + at,

@@ -22,7 +22,7 @@ struct tide_windows {
     struct tide_board board;
     int64_t boards, channels, n;
     bool transposed; /* the other product */
-    bool adds, has_bias, relu;
+    bool relu;
     enum tide_dtype a_from, b_from, to; /* of a, b and c in memory */
 };
 
