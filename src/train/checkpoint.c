@@ -103,17 +103,6 @@ static int wrap(const char *path, struct tide_err *err)
 
 /* ---- state.json */
 
-static int take_number(const json_t *object, const char *key, int64_t most, int64_t *ret,
-                       struct tide_err *err)
-{
-    const json_t *value = json_object_get(object, key);
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || number > most)
-        return tide_err_set(err, "'%s' in state.json is not a number from 0 to %lld", key, (long long)most);
-    *ret = number;
-    return 0;
-}
-
 /* Copies the settings to where `state` wants them, if it is of this task. */
 static int take_state(const json_t *root, struct tide_checkpoint_state *state, struct tide_err *err)
 {
@@ -125,7 +114,7 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *state, s
     int64_t step;
     if (!table)
         return tide_err_set(err, "'task' in state.json is missing or unknown");
-    if (take_number(root, "step", INT64_MAX - 1, &step, err) ||
+    if (tide_setting_count(root, "step", 0, INT64_MAX - 1, &step, err) ||
         tide_settings_read(tide_train_settings, root, wanted ? state->train : NULL, err) ||
         tide_settings_read(table, root, wanted ? state->own : NULL, err))
         return -1;
@@ -148,8 +137,8 @@ static int take_parts(const json_t *root, struct tide_checkpoint_part *ret_parts
         }
         if (!part)
             return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[i]);
-        if (take_number(part, "bytes", INT64_MAX, &ret_parts[i].bytes, err) ||
-            take_number(part, "crc32", UINT32_MAX, &checksum, err))
+        if (tide_setting_count(part, "bytes", 0, INT64_MAX, &ret_parts[i].bytes, err) ||
+            tide_setting_count(part, "crc32", 0, UINT32_MAX, &checksum, err))
             return -1;
         ret_parts[i].checksum = (uint32_t)checksum;
     }
@@ -347,24 +336,14 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
 
 /* ---- what it says */
 
-static int open_checkpoint(const char *path, struct tide_err *err)
-{
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        tide_err_set(err, "cannot open the checkpoint: %s", strerror(errno));
-        return wrap(path, err);
-    }
-    return folder;
-}
-
 static int state_of(const char *path, struct tide_checkpoint_state *state,
                     struct tide_checkpoint_part ret_parts[static TIDE_CHECKPOINT_PARTS], struct tide_err *err)
 {
-    int folder = open_checkpoint(path, err);
-    if (folder < 0)
-        return -1;
-    int status = read_state(folder, state, ret_parts, err);
-    close(folder);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int status = folder < 0 ? tide_err_set(err, "cannot open the checkpoint: %s", strerror(errno))
+                            : read_state(folder, state, ret_parts, err);
+    if (folder >= 0)
+        close(folder);
     return status < 0 ? wrap(path, err) : status;
 }
 
@@ -592,43 +571,42 @@ static int read_file(const struct tide_safetensors *file, const struct tide_grap
     return 0;
 }
 
-int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
-                              struct tide_err *err)
+/* machine NULL: only checks. Nothing is loaded before all files are checked. */
+static int load(const char *path, enum tide_checkpoint_file which, bool optimizer,
+                const struct tide_graph *graph, struct tide_machine *machine, struct tide_err *err)
 {
-    struct tide_safetensors weights;
-    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, &weights, err))
+    struct tide_safetensors weights, state = {.fd = -1};
+    if (open_and_check(path, which, graph, &weights, err))
         return -1;
-    int status = read_file(&weights, graph, machine, TIDE_CHECKPOINT_MODEL, err) ? wrap(path, err) : 0;
+    int status = optimizer ? open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, &state, err) : 0;
+    if (!status && machine &&
+        (read_file(&weights, graph, machine, which, err) ||
+         (optimizer && read_file(&state, graph, machine, TIDE_CHECKPOINT_OPTIMIZER, err))))
+        status = wrap(path, err);
     tide_safetensors_close(&weights);
+    tide_safetensors_close(&state);
     return status;
 }
 
+/* Which file the parameters that train are in. */
 static enum tide_checkpoint_file file_of(const struct tide_graph *graph)
 {
     return graph->trained < graph->parameters ? TIDE_CHECKPOINT_ADAPTERS : TIDE_CHECKPOINT_MODEL;
 }
 
+int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
+                              struct tide_err *err)
+{
+    return load(path, TIDE_CHECKPOINT_MODEL, false, graph, machine, err);
+}
+
 int tide_checkpoint_check(const char *path, const struct tide_graph *graph, struct tide_err *err)
 {
-    struct tide_safetensors weights;
-    if (open_and_check(path, file_of(graph), graph, &weights, err))
-        return -1;
-    tide_safetensors_close(&weights);
-    return 0;
+    return load(path, file_of(graph), false, graph, NULL, err);
 }
 
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err)
 {
-    struct tide_safetensors weights, state = {.fd = -1};
-    enum tide_checkpoint_file which = file_of(graph);
-    if (open_and_check(path, which, graph, &weights, err))
-        return -1;
-    int status = optimizer ? open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, &state, err) : 0;
-    if (!status && (read_file(&weights, graph, machine, which, err) ||
-                    (optimizer && read_file(&state, graph, machine, TIDE_CHECKPOINT_OPTIMIZER, err))))
-        status = wrap(path, err);
-    tide_safetensors_close(&weights);
-    tide_safetensors_close(&state);
-    return status;
+    return load(path, file_of(graph), optimizer, graph, machine, err);
 }

@@ -89,14 +89,15 @@ void tide_settings_write(const struct tide_setting *table, const void *values, s
 
 /* ---- reading */
 
-static int read_count(const struct tide_setting *s, const json_t *value, int64_t *ret, struct tide_err *err)
+int tide_setting_count(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_count,
+                       struct tide_err *err)
 {
-    int64_t most = s->most ? s->most : INT64_MAX;
+    const json_t *value = json_object_get(object, key);
     json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < s->least || number > most)
-        return tide_err_set(err, "'%s' in state.json is not a number from %lld to %lld", s->name,
-                            (long long)s->least, (long long)most);
-    *ret = number;
+    if (!json_is_integer(value) || number < least || number > most)
+        return tide_err_set(err, "'%s' in state.json is not a number from %lld to %lld", key,
+                            (long long)least, (long long)most);
+    *ret_count = number;
     return 0;
 }
 
@@ -141,11 +142,12 @@ static int read_choice(const struct tide_setting *s, const char *text, const cha
     return tide_err_set(err, "'%s' in state.json is missing or unknown", s->name);
 }
 
-static int read_setting(const struct tide_setting *s, const json_t *json, void *ret, struct tide_err *err)
+static int read_setting(const struct tide_setting *s, const json_t *root, void *ret, struct tide_err *err)
 {
+    const json_t *json = json_object_get(root, s->name);
     switch (s->kind) {
     case TIDE_SETTING_COUNT:
-        return read_count(s, json, ret, err);
+        return tide_setting_count(root, s->name, s->least, s->most ? s->most : INT64_MAX, ret, err);
     case TIDE_SETTING_SEED:
         return read_seed(s, json, ret, err);
     case TIDE_SETTING_REAL:
@@ -189,10 +191,9 @@ int tide_settings_read(const struct tide_setting *table, const json_t *root, voi
             union value one;
             char path[TIDE_SETTING_PATH_BYTES];
         } value;
-        const json_t *json = json_object_get(root, s->name);
-        if (!json && s->optional)
+        if (s->optional && !json_object_get(root, s->name))
             clear(s, &value);
-        else if (read_setting(s, json, &value, err))
+        else if (read_setting(s, root, &value, err))
             return -1;
         if (values)
             memcpy((char *)values + s->offset, &value, kinds[s->kind].bytes);

@@ -59,6 +59,10 @@ void tide_settings_write(const struct tide_setting *table, const void *values, s
 int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
                        struct tide_err *err);
 
+/* Reads a number of state.json, from `least` to `most`. -1 with a sentence that names the key. */
+int tide_setting_count(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_count,
+                       struct tide_err *err);
+
 /* Takes what was not given from another run. */
 void tide_settings_take(const struct tide_setting *table, void *values, const void *from);
 
