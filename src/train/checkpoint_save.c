@@ -213,36 +213,25 @@ static void write_state(const struct saving *s, struct tide_durable *file)
     tide_json_end(&json);
 }
 
-/* For a model with adapters, writes them instead of the model. */
-static bool is_wanted(const struct saving *s, int part)
+/* Returns false if the checkpoint has no such file. For a model with adapters, they are written instead of
+ * the model. file NULL: only asks. */
+static bool write_part(struct saving *s, enum tide_checkpoint_file part, struct tide_durable *file)
 {
-    switch (part) {
-    case TIDE_CHECKPOINT_MODEL:
-        return s->graph->trained == s->graph->parameters;
-    case TIDE_CHECKPOINT_ADAPTERS:
-        return s->graph->trained < s->graph->parameters;
-    case TIDE_CHECKPOINT_OPTIMIZER:
-    case TIDE_CHECKPOINT_STATE:
-        return true;
-    default:
-        return s->write(s->context, tide_checkpoint_names[part], NULL);
-    }
-}
-
-static void write_part(struct saving *s, enum tide_checkpoint_file part, struct tide_durable *file)
-{
+    bool adapted = s->graph->trained < s->graph->parameters;
     switch (part) {
     case TIDE_CHECKPOINT_MODEL:
     case TIDE_CHECKPOINT_ADAPTERS:
     case TIDE_CHECKPOINT_OPTIMIZER:
         s->file = part;
-        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), tensor_at, read_data, s);
-        break;
+        if (file)
+            tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), tensor_at, read_data, s);
+        return part != (adapted ? TIDE_CHECKPOINT_MODEL : TIDE_CHECKPOINT_ADAPTERS);
     case TIDE_CHECKPOINT_STATE:
-        write_state(s, file);
-        break;
+        if (file)
+            write_state(s, file);
+        return true;
     default:
-        s->write(s->context, tide_checkpoint_names[part], file);
+        return s->write(s->context, tide_checkpoint_names[part], file);
     }
 }
 
@@ -250,7 +239,7 @@ static int write_files(struct saving *s, struct tide_err *err)
 {
     struct tide_durable file;
     for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++) {
-        if (!is_wanted(s, i)) {
+        if (!write_part(s, i, NULL)) {
             s->parts[i].bytes = -1;
             continue;
         }
