@@ -2,6 +2,7 @@
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "base/random.h"
+#include "base/whole.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ enum { WINDOW = 1 << 20 }; /* bytes of host memory for making numbers */
 
 /* How to fill a tensor: with near-normal numbers, or with one number. */
 struct filling {
-    char *window;
+    float *wide;            /* the window's rows before they are converted */
+    char *rows;             /* and after */
     int64_t first, columns; /* the first row in the window */
     enum tide_dtype dtype;
     uint64_t seed;
@@ -34,30 +36,16 @@ static float number_of(const struct filling *f, int64_t index)
                : f->value;
 }
 
-/* Fills one block at a time, because a block shares a scale. */
-static void fill_row(const struct filling *f, int64_t row)
-{
-    char *to = f->window + (size_t)(row - f->first) * tide_row_bytes(f->dtype, f->columns);
-    for (int64_t first = 0; first < f->columns; first += TIDE_BLOCK) {
-        float block[TIDE_BLOCK] = {0};
-        char packed[TIDE_BLOCK * sizeof(float)];
-        int64_t count = f->columns - first < TIDE_BLOCK ? f->columns - first : TIDE_BLOCK;
-        size_t bytes = tide_dtype_bytes(f->dtype);
-        for (int64_t k = 0; k < count; k++)
-            block[k] = number_of(f, row * f->columns + first + k);
-        tide_rows_convert_here(packed, f->dtype, block, TIDE_F32, count);
-        memcpy(to + (size_t)first * bytes, packed, (size_t)count * bytes);
-        if (f->dtype == TIDE_I8)
-            memcpy(to + tide_row_scales(f->columns) + (size_t)(first / TIDE_BLOCK) * sizeof(float),
-                   packed + tide_row_scales(count), sizeof(float));
-    }
-}
-
 static void fill_rows(void *context, int64_t first, int64_t last)
 {
     const struct filling *f = context;
-    for (int64_t i = first; i < last; i++)
-        fill_row(f, f->first + i);
+    for (int64_t i = first; i < last; i++) {
+        float *wide = f->wide + i * f->columns;
+        for (int64_t k = 0; k < f->columns; k++)
+            wide[k] = number_of(f, (f->first + i) * f->columns + k);
+        tide_rows_convert_here(f->rows + (size_t)i * tide_row_bytes(f->dtype, f->columns), f->dtype, wide,
+                               TIDE_F32, f->columns);
+    }
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -77,17 +65,20 @@ int tide_initial_fill(const struct tide_graph *graph, struct tide_machine *machi
                         .tensor = tensor,
                         .deviation = deviation,
                         .value = value};
-    size_t row = tide_row_bytes(t->dtype, f.columns), place = tide_machine_place(machine, tensor);
-    int64_t rows = tide_tensor_rows(t), most = 1 + (int64_t)(WINDOW / row), count;
-    f.window = malloc((size_t)(most < rows ? most : rows) * row);
-    if (!f.window)
+    size_t row = tide_row_bytes(t->dtype, f.columns), wide = (size_t)f.columns * sizeof *f.wide,
+           place = tide_machine_place(machine, tensor);
+    int64_t rows = tide_tensor_rows(t), most = tide_smaller(rows, 1 + (int64_t)(WINDOW / (row + wide))),
+            count;
+    f.wide = malloc((size_t)most * (row + wide));
+    if (!f.wide)
         return tide_err_set(err, "out of memory");
+    f.rows = (char *)(f.wide + most * f.columns);
     for (; f.first < rows; f.first += count) {
-        count = rows - f.first < most ? rows - f.first : most;
+        count = tide_smaller(rows - f.first, most);
         tide_parallel(count, 1 + (1 << 14) / f.columns, fill_rows, &f);
-        tide_machine_write(machine, place + (size_t)f.first * row, f.window, (size_t)count * row);
+        tide_machine_write(machine, place + (size_t)f.first * row, f.rows, (size_t)count * row);
     }
-    free(f.window);
+    free(f.wide);
     return 0;
 }
 
