@@ -55,35 +55,30 @@ static int64_t trees_of(const struct tide_selfgames_rule *rule)
     return rule->games < 2 ? 2 : rule->games;
 }
 
-/* The other parts of the games' memory, in order. */
-enum { SELF, SLOTS, PAIRS, ASKING, POSITIONS, LOGITS, VALUES, PRIORS, PARTS };
-
-static void size_parts(const struct tide_game *game, const struct tide_selfgames_rule *rule,
-                       size_t ret_bytes[PARTS])
+/* Places the struct and its arrays in `memory`; NULL: only returns their size. */
+static size_t place(const struct tide_game *game, const struct tide_selfgames_rule *rule, char *memory)
 {
-    size_t games = (size_t)rule->games, moves = (size_t)game->moves;
-    ret_bytes[SELF] = tide_aligned(sizeof(struct tide_selfgames));
-    ret_bytes[SLOTS] = tide_aligned(games * sizeof(struct slot));
-    ret_bytes[PAIRS] = tide_aligned((size_t)(trees_of(rule) / 2) * sizeof(struct slot));
-    ret_bytes[ASKING] = tide_aligned(games * sizeof(int32_t));
-    ret_bytes[POSITIONS] = tide_aligned(games * sizeof(struct tide_position));
-    ret_bytes[LOGITS] = tide_aligned(games * moves * sizeof(float));
-    ret_bytes[VALUES] = tide_aligned(games * sizeof(float));
-    ret_bytes[PRIORS] = tide_aligned(games * moves * sizeof(uint16_t));
+    size_t games = (size_t)rule->games, moves = (size_t)game->moves, at = 0;
+    struct tide_selfgames none = {.slots = NULL}, *g = tide_part(memory, &at, sizeof none);
+    g = g ? g : &none;
+    g->slots = tide_part(memory, &at, games * sizeof *g->slots);
+    g->pairs = tide_part(memory, &at, (size_t)(trees_of(rule) / 2) * sizeof *g->pairs);
+    g->asking = tide_part(memory, &at, games * sizeof *g->asking);
+    g->positions = tide_part(memory, &at, games * sizeof *g->positions);
+    g->logits = tide_part(memory, &at, games * moves * sizeof *g->logits);
+    g->values = tide_part(memory, &at, games * sizeof *g->values);
+    g->priors = tide_part(memory, &at, games * moves * sizeof *g->priors);
+    return at;
 }
 
 struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
                                                const struct tide_selfgames_rule *rule)
 {
-    size_t parts[PARTS], games = 0;
-    size_parts(game, rule, parts);
-    for (int i = 0; i < PARTS; i++)
-        games += parts[i];
     return (struct tide_selfgames_room){
         .trees = (size_t)trees_of(rule) * tide_aligned(tide_search_bytes(game, rule->children)),
         .records = tide_aligned((size_t)rule->games * (size_t)game->cells * tide_replay_record_bytes(game)),
         .cache = rule->cache_bytes,
-        .games = games,
+        .games = place(game, rule, NULL),
     };
 }
 
@@ -118,21 +113,10 @@ struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
                                             const struct tide_selfgames_room *room, void *trees,
                                             void *records, void *cache, void *games)
 {
-    size_t parts[PARTS], tree = tide_aligned(tide_search_bytes(game, rule->children)), at = 0;
-    void *start[PARTS];
-    size_parts(game, rule, parts);
-    for (int i = 0; i < PARTS; at += parts[i++])
-        start[i] = (char *)games + at;
-    struct tide_selfgames *g = start[SELF];
-    *g = (struct tide_selfgames){.game = *game,
-                                 .rule = *rule,
-                                 .slots = start[SLOTS],
-                                 .pairs = start[PAIRS],
-                                 .asking = start[ASKING],
-                                 .positions = start[POSITIONS],
-                                 .logits = start[LOGITS],
-                                 .values = start[VALUES],
-                                 .priors = start[PRIORS]};
+    size_t tree = tide_aligned(tide_search_bytes(game, rule->children));
+    struct tide_selfgames *g = games;
+    *g = (struct tide_selfgames){.game = *game, .rule = *rule};
+    place(game, rule, games);
     g->cache = room->cache ? tide_cache_place(game, cache, room->cache) : NULL;
     for (int64_t i = 0; i < trees_of(rule); i++) {
         struct tide_search *search =
