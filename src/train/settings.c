@@ -47,35 +47,22 @@ const struct tide_setting *tide_task_settings(const char *task)
 
 /* ---- writing */
 
-/* As text, so that every bit comes back. */
-static void write_real(struct tide_json *json, const char *key, double value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.17g", value);
-    tide_json_text(json, key, text);
-}
-
-/* As text: a JSON number cannot hold 64 bits. */
-static void write_seed(struct tide_json *json, const char *key, int64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
-    tide_json_text(json, key, text);
-}
-
 void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json)
 {
     for (const struct tide_setting *s = table; s->name; s++) {
         const void *value = (const char *)values + s->offset;
+        char text[32]; /* of what as a JSON number would not come back with every bit */
         switch (s->kind) {
         case TIDE_SETTING_COUNT:
             tide_json_integer(json, s->name, *(const int64_t *)value);
             break;
         case TIDE_SETTING_SEED:
-            write_seed(json, s->name, *(const int64_t *)value);
+            snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)value);
+            tide_json_text(json, s->name, text);
             break;
         case TIDE_SETTING_REAL:
-            write_real(json, s->name, *(const double *)value);
+            snprintf(text, sizeof text, "%.17g", *(const double *)value);
+            tide_json_text(json, s->name, text);
             break;
         case TIDE_SETTING_CHOICE:
             tide_json_text(json, s->name, *(const char *const *)value);
