@@ -56,8 +56,7 @@ int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err)
 int tide_graph_parts(const struct tide_graph *graph, const struct tide_tensor *t,
                      struct tide_state_part ret_parts[TIDE_STATE_PARTS])
 {
-    return tide_optimizer_parts(graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
-                                tide_tensor_columns(t), ret_parts);
+    return tide_optimizer_parts(graph->optimizer, tide_tensor_rows(t), tide_tensor_columns(t), ret_parts);
 }
 
 size_t tide_graph_state(const struct tide_graph *graph, const struct tide_tensor *t, int part)

@@ -78,8 +78,8 @@ static void read_state(const struct model *m, struct outcome *to)
         struct tide_state_part parts[TIDE_STATE_PARTS];
         if (t->role != TIDE_PARAMETER)
             continue;
-        int count = tide_optimizer_parts(m->graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
-                                         tide_tensor_columns(t), parts);
+        int count =
+            tide_optimizer_parts(m->graph->optimizer, tide_tensor_rows(t), tide_tensor_columns(t), parts);
         add_bytes(m, to, tide_machine_place(m->machine, i), t->bytes);
         to->squares += tide_machine_squares(m->machine, i);
         for (int k = 0; k < count && parts[k].name; k++)

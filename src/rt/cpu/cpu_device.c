@@ -77,7 +77,7 @@ static void place_trained(struct tide_arena *a)
         struct tide_state_part parts[TIDE_STATE_PARTS];
         if (!tide_tensor_trains(t))
             continue;
-        *to = (struct tide_trained){.rows = t->rank > 1 ? tide_tensor_rows(t) : 1,
+        *to = (struct tide_trained){.rows = tide_tensor_rows(t),
                                     .columns = tide_tensor_columns(t),
                                     .dtype = t->dtype,
                                     .number = (uint64_t)i,
@@ -448,8 +448,7 @@ static size_t update_scratch(const struct tide_device *device, const struct tide
 {
     const struct tide_tensor *t = &graph->tensors[tensor];
     (void)device;
-    return tide_optimizer_scratch(graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
-                                  tide_tensor_columns(t));
+    return tide_optimizer_scratch(graph->optimizer, tide_tensor_rows(t), tide_tensor_columns(t));
 }
 
 const struct tide_device tide_cpu_device = {.products = products,
