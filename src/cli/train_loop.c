@@ -421,8 +421,9 @@ static void print_processor(const struct tide_trainer *trainer)
     fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
             there == 1 ? "" : "s", (long long)trainer->options.threads,
             trainer->options.threads == 1 ? "" : "s");
-    if (tide_processor_complaint())
-        fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
+    if (tide_processor_broken())
+        fprintf(stderr, "tidemark: the processor reports %s, but it does not work; it is not used\n",
+                tide_isa_name(tide_processor_broken()));
 }
 
 int tide_train_main(struct tide_command_call *call, struct tide_err *err)

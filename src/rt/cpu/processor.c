@@ -18,9 +18,8 @@ static const char *const names[TIDE_ISAS] = {"SSE2", "AVX2", "AVX-512", "AMX"};
 static const char *const words[TIDE_ISAS] = {"plain", "avx2", "avx512", "amx"};
 
 static struct {
-    enum tide_isa best, used;
+    enum tide_isa best, used, broken;
     bool multiplies_bf16;
-    const char *complaint;
 } found;
 
 const char *tide_isa_name(enum tide_isa isa)
@@ -235,16 +234,12 @@ double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier
 
 static bool (*const trials[TIDE_ISAS])(void) = {
     [TIDE_ISA_AVX2] = try_avx2, [TIDE_ISA_AVX512] = try_avx512, [TIDE_ISA_AMX] = try_amx};
-static const char *const complaints[TIDE_ISAS] = {
-    [TIDE_ISA_AVX2] = "the processor reports AVX2, but it does not work; it is not used",
-    [TIDE_ISA_AVX512] = "the processor reports AVX-512, but it does not work; it is not used",
-    [TIDE_ISA_AMX] = "the processor reports AMX, but it does not work; it is not used"};
 
 static void find_best(void)
 {
     for (int isa = TIDE_ISA_AVX2; isa < TIDE_ISAS && announces((enum tide_isa)isa); isa++) {
         if (!tide_processor_try(trials[isa])) {
-            found.complaint = complaints[isa];
+            found.broken = (enum tide_isa)isa;
             return;
         }
         found.best = (enum tide_isa)isa;
@@ -325,10 +320,10 @@ bool tide_processor_multiplies_bf16(void)
     return found.multiplies_bf16;
 }
 
-const char *tide_processor_complaint(void)
+enum tide_isa tide_processor_broken(void)
 {
     find_once();
-    return found.complaint;
+    return found.broken;
 }
 
 /* ---- how many there are */

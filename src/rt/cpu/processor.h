@@ -33,8 +33,9 @@ bool tide_processor_multiplies_bf16(void);
 /* For people: "AVX-512", "AMX", ... */
 const char *tide_isa_name(enum tide_isa isa);
 
-/* Returns a sentence about what is announced but does not work; NULL: nothing. */
-const char *tide_processor_complaint(void);
+/* Returns an instruction set that the processor reports but that failed its trial, so it and those above it
+ * are not used; TIDE_ISA_PLAIN: there is none. */
+enum tide_isa tide_processor_broken(void);
 
 /* Floating-point operations per second of one thread that only multiplies registers, in tries of a
  * millisecond: the ceiling of products. 0: this processor cannot. */
