@@ -1,6 +1,6 @@
 #include "train/adapters.h"
-#include "base/infile.h"
 #include "base/json.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "train/safetensors.h"
 
@@ -25,7 +25,7 @@ static int set(struct tide_gpt_config *config, double rank, double alpha, struct
 
 int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct tide_err *err)
 {
-    char shown[64], *end = NULL;
+    char *end = NULL;
     const char *numbers = !strncmp(text, "lora:", 5) ? text + 5 : "", *last = numbers;
     double rank = strtod(numbers, &end), alpha = rank;
     if (end != numbers && *end == ':') {
@@ -34,8 +34,7 @@ int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct
     }
     /* strtod also takes white space, infinities and hexadecimal digits. */
     if (*end || end == last || numbers[strspn(numbers, "0123456789.eE+-:")]) {
-        tide_err_set(err, "'%s' does not name adapters",
-                     tide_text_escape(text, strlen(text), shown, sizeof shown));
+        tide_err_set(err, "'%s' does not name adapters", TIDE_SHOWN(text, 64));
         return tide_err_hint(err, "--adapt lora:16, or with an alpha: --adapt lora:16:32");
     }
     config->adapters = TIDE_ADAPT_ALL;
@@ -101,15 +100,11 @@ static int take(const json_t *root, struct tide_gpt_config *config, char *ret_ba
 int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *ret_base, size_t size,
                        struct tide_err *err)
 {
-    struct tide_buf text;
-    tide_buf_init(&text, FILE_MOST);
-    int status = tide_infile_read(path, &text, err);
-    json_t *root =
-        status || text.failed ? NULL : json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
-    if (!status)
-        status = root ? take(root, config, ret_base, size, err) : tide_err_set(err, "it is not JSON");
+    json_t *root = tide_json_read(path, FILE_MOST, "the adapters' configuration", err);
+    if (!root)
+        return -1;
+    int status = take(root, config, ret_base, size, err);
     json_decref(root);
-    tide_buf_release(&text);
     return status ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
 }
 

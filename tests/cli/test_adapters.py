@@ -115,7 +115,7 @@ def test_what_cannot_be_adapted_is_refused(train, base, tmp_path):
     (tmp_path / "other.txt").write_text("other symbols, " * 99)
     refused(train("--resume", "loose", "--steps", 3, "--data", "other.txt"), "other symbols than this data has")
     (loose / "adapter_config.json").write_text("{")
-    refused(train("--resume", "loose", "--steps", 3), "not JSON")
+    refused(train("--resume", "loose", "--steps", 3), "not valid JSON")
 
 
 def rewrite(path, keep, rename=lambda name: name):
