@@ -459,11 +459,10 @@ static const struct tide_safetensor *find_tensor(const struct tide_graph *graph,
 
 static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
 {
-    size_t used = (size_t)snprintf(to, size, "(");
-    for (int i = 0; i < rank && used < size; i++)
-        used += (size_t)snprintf(to + used, size - used, "%s%lld", i ? ", " : "", (long long)dims[i]);
-    if (used < size)
-        snprintf(to + used, size - used, ")");
+    snprintf(to, size, "(");
+    for (int i = 0; i < rank; i++)
+        tide_text_add(to, size, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    tide_text_add(to, size, ")");
 }
 
 int tide_checkpoint_pick(const struct tide_graph *graph, const struct tide_safetensors *file,

@@ -312,8 +312,7 @@ static int refuse_dead(struct tide_rewarder *p, const struct tide_prompt *prompt
     end_line(p);
     for (int i = 0; i < LAST_LINES; i++)
         if (p->last[i][0])
-            snprintf(said + strlen(said), sizeof said - strlen(said), "%s%s", *said ? " | " : ": ",
-                     p->last[i]);
+            tide_text_add(said, sizeof said, "%s%s", *said ? " | " : ": ", p->last[i]);
     int status = put_down(p);
     if (WIFSIGNALED(status))
         fault(p, prompt, err, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),

@@ -4,19 +4,16 @@
 #include "train/selfplay.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Reads which game and net it was. */
 static int read_run(struct tide_selfplay_player *p, const char *run, const char *path,
                     struct tide_selfplay_settings *ret_settings, struct tide_err *err)
 {
-    char shown[256];
     struct tide_checkpoint_state state = {.task = "selfplay", .own = ret_settings};
     if (tide_checkpoint_read(path, &state, err))
         return -1;
     if (!state.is_of_task) {
-        tide_err_set(err, "'%s' is not a run of self-play",
-                     tide_text_escape(run, strlen(run), shown, sizeof shown));
+        tide_err_set(err, "'%s' is not a run of self-play", TIDE_SHOWN(run, 256));
         return tide_err_hint(err, "tidemark train selfplay --out DIR makes one");
     }
     p->steps = state.step;
@@ -30,11 +27,11 @@ static int load(struct tide_selfplay_player *p, const char *run, struct tide_err
     struct tide_boardnet_config config;
     struct tide_choices none = {0};
     struct tide_plan plan;
-    char path[4096], shown[256];
+    char path[4096];
     int status =
         settings ? tide_checkpoint_find(run, path, sizeof path, err) : tide_err_set(err, "out of memory");
     if (status > 0) {
-        tide_err_set(err, "there is no run in '%s'", tide_text_escape(run, strlen(run), shown, sizeof shown));
+        tide_err_set(err, "there is no run in '%s'", TIDE_SHOWN(run, 256));
         status = tide_err_hint(err, "tidemark train selfplay --out DIR makes one");
     }
     if (!status)
