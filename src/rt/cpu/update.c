@@ -53,33 +53,28 @@ void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct 
 
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* GROUP: ranges that are summed before their sums are added up */
 
-TIDE_INLINE double number_of(const void *x, bool is_half, int64_t i)
-{
-    return (double)(is_half ? tide_from_bf16(((const tide_bf16 *)x)[i]) : ((const float *)x)[i]);
-}
-
-TIDE_INLINE double sum_squares(const void *x, bool is_half, int64_t count)
+TIDE_INLINE double sum_squares(const void *x, enum tide_dtype dtype, int64_t count)
 {
     double lanes[16] = {0}, sum = 0;
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)
         for (int k = 0; k < 16; k++)
-            lanes[k] += number_of(x, is_half, i + k) * number_of(x, is_half, i + k);
+            lanes[k] += tide_number(x, dtype, i + k) * tide_number(x, dtype, i + k);
     for (; i < count; i++)
-        sum += number_of(x, is_half, i) * number_of(x, is_half, i);
+        sum += tide_number(x, dtype, i) * tide_number(x, dtype, i);
     for (int k = 0; k < 16; k++)
         sum += lanes[k];
     return sum;
 }
 
-TIDE_KERNEL(double, squares_of, (const void *x, bool is_half, int64_t count), (x, is_half, count))
+TIDE_KERNEL(double, squares_of, (const void *x, enum tide_dtype dtype, int64_t count), (x, dtype, count))
 {
-    return is_half ? sum_squares(x, true, count) : sum_squares(x, false, count);
+    return dtype == TIDE_BF16 ? sum_squares(x, TIDE_BF16, count) : sum_squares(x, TIDE_F32, count);
 }
 
 double tide_squares(const void *numbers, enum tide_dtype dtype, int64_t count)
 {
-    return squares_of(numbers, dtype == TIDE_BF16, count);
+    return squares_of(numbers, dtype, count);
 }
 
 struct squares {
