@@ -18,6 +18,7 @@ struct stairs {
     double sum, sum_of_squares, down, tallest;
     double sum_of_gaps_squared; /* between one stair and the next */
     size_t count;
+    size_t adjoining;            /* how many come right after another, without a tread between them */
     size_t at_epochs, at_phases; /* how many came with one */
 };
 
@@ -52,6 +53,7 @@ static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, 
 {
     const double *x = j->x + j->start, *y = j->points.y;
     double before = i > 0 ? x[i - 1] : x[i], after = i + 2 < j->points.n ? x[i + 2] : x[i + 1];
+    s->adjoining += s->count && x[i] <= s->last_x;
     s->count++;
     s->sum += step;
     s->sum_of_squares += step * step;
@@ -118,7 +120,8 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 {
     size_t n = j->points.n;
     double rise = j->y[j->n - 1] - j->y[j->start];
-    if (!tide_judging_matters(j, rise) || s->count < TIDE_STAIRS_LEAST || s->count > n / 2)
+    bool ramp = s->count > n / 2 || (double)s->adjoining > TIDE_STAIR_RAMP * (double)s->count;
+    if (!tide_judging_matters(j, rise) || s->count < TIDE_STAIRS_LEAST || ramp)
         return false;
     bool explain = s->sum - s->down >= TIDE_STAIR_SHARE * rise && s->sum <= TIDE_STAIR_OVER * rise &&
                    s->down <= TIDE_STAIR_DOWN * s->sum && s->tallest <= TIDE_STAIR_TALLEST * s->sum;

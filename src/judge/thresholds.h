@@ -174,6 +174,7 @@
 #define TIDE_STAIR_LEAST   (64.0 * 1024) /* bytes */
 #define TIDE_STAIR_SHARE   0.75
 #define TIDE_STAIRS_LEAST  3
+#define TIDE_STAIR_RAMP    0.9  /* of the stairs: more that follow another at once are a ramp */
 #define TIDE_STAIR_DOWN    0.2  /* of the stairs: more downward steps are noise */
 #define TIDE_STAIR_OVER    1.4  /* of the rise: stairs that add up to more are noise */
 #define TIDE_STAIR_LATE    2.0  /* periods without a stair: growth has stopped */

@@ -395,18 +395,29 @@ static void a_plateau_is_no_higher_than_what_was_seen(void **state)
 }
 
 /* A leak begins at step 500, and the allocator takes a megabyte at a time for it. */
+/* Stairs of `period` steps from step 500 on, of 80,000 bytes a step. */
+static struct tide_verdict judge_late_stairs(double period)
+{
+    dice = 1;
+    fill(1000, 40e6, 0, 2000);
+    for (size_t i = 500; i < 1000; i++)
+        ys[i] += floor((double)(i - 500) / period) * period * 80000;
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.since_x - 500) < 10 + period);
+    assert_true(fabs(v.slope / 80000 - 1) < 0.1);
+    assert_true(fabs(v.slope * (v.x_last - v.slope_x) / v.growth_bytes - 1) < 0.1);
+    return v;
+}
+
 static void a_staircase_that_begins_late_says_since_when(void **state)
 {
     (void)state;
-    fill(1000, 40e6, 0, 2000);
-    for (size_t i = 500; i < 1000; i++)
-        ys[i] += floor((double)(i - 500) / 12) * 12 * 80000;
-    struct tide_verdict v = judge(input_of(1000));
-    assert_int_equal(v.kind, TIDE_LEAK);
-    assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
-    assert_true(fabs(v.since_x - 500) < 30);
-    assert_true(fabs(v.slope / 80000 - 1) < 0.1);
-    assert_true(fabs(v.slope * (v.x_last - v.slope_x) / v.growth_bytes - 1) < 0.1);
+    static const double periods[] = {26, 28, 30, 34, 36, 40};
+    for (size_t i = 0; i < sizeof periods / sizeof *periods; i++)
+        assert_int_equal(judge_late_stairs(periods[i]).shape, TIDE_SHAPE_STAIRCASE);
+    /* A window is ten steps: each has a stair, and no tread between two of them is seen. */
+    assert_int_equal(judge_late_stairs(12).shape, TIDE_SHAPE_LINEAR);
 }
 
 /* A part of the program that begins in the middle takes memory at once, and leaks from then on. Late jumps

@@ -157,6 +157,22 @@ static void a_rise_that_has_stopped_at_the_last_look_is_no_leak(void **state)
     assert_true(v.growth_bytes <= 69.4 * (1 << 20));
 }
 
+/* Looks that are as far apart as windows see a leak that begins late as a rise at every look: no stairs. */
+static void a_rise_at_every_look_is_no_staircase(void **state)
+{
+    (void)state;
+    for (size_t since = 20; since <= 40; since += 2) {
+        for (size_t i = 0; i < 61; i++) {
+            xs[i] = 4.0 * (double)i + (double)(i * i % 3);
+            ys[i] = 6e7 + 204800.0 * fmax(xs[i] - 4.0 * (double)since, 0);
+        }
+        struct tide_verdict v = judge(input_of(61));
+        assert_int_equal(v.kind, TIDE_LEAK);
+        assert_int_equal(v.stairs, 0);
+        assert_true(fabs(v.slope / 204800 - 1) < 0.02);
+    }
+}
+
 int main(void)
 {
     tide_arena_init(&arena, (size_t)64 << 20);
@@ -168,6 +184,7 @@ int main(void)
         TEST(a_leak_whose_last_window_is_low_has_not_stopped),
         TEST(a_last_look_that_is_low_does_not_change_the_rate),
         TEST(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
+        TEST(a_rise_at_every_look_is_no_staircase),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tide_arena_release(&arena);
