@@ -305,9 +305,29 @@ static void choose_windows(const struct tide_moments *m, struct tide_floor *f, d
     cut_floor(m, TIDE_WINDOWS_LEAST, f, scratch);
 }
 
+/* True if the last moment lies below those before it, by a fall larger than any before. A program frees
+ * memory as it ends, and one look may have seen that: it tells nothing of the floor, and would make a leak
+ * before it a bump. */
+static bool ends_low(const struct tide_moments *m)
+{
+    double largest = 0;
+    size_t last = m->count - 1;
+    if (m->count <= 2 * TIDE_WINDOWS_LEAST)
+        return false;
+    for (size_t i = 1; i < last; i++)
+        largest = fmax(largest, m->low[i - 1] - m->low[i]);
+    for (size_t i = last - TIDE_END_MOMENTS; i < last; i++)
+        if (m->low[last] >= m->low[i])
+            return false;
+    return m->low[last - 1] - m->low[last] > largest;
+}
+
 int tide_floor_make(const struct tide_moments *moments, struct tide_arena *scratch, struct tide_floor *ret,
                     struct tide_err *err)
 {
+    struct tide_moments cut = *moments;
+    cut.count -= ends_low(moments);
+    moments = &cut;
     size_t room = moments->count <= 2 * TIDE_WINDOWS_LEAST ? moments->count : TIDE_WINDOWS_MOST;
     struct tide_floor f = {.x = tide_arena_take(scratch, room, sizeof(double)),
                            .bytes = tide_arena_take(scratch, room, sizeof(double)),
@@ -316,6 +336,7 @@ int tide_floor_make(const struct tide_moments *moments, struct tide_arena *scrat
     if (!f.x || !f.bytes || !f.kept || !work)
         return tide_err_set(err, "not enough memory to judge %zu moments", moments->count);
     choose_windows(moments, &f, work);
+    f.moments = moments->count;
     *ret = f;
     return 0;
 }

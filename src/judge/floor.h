@@ -19,9 +19,10 @@ struct tide_moments {
 struct tide_floor {
     double *x; /* where in its window the lowest value was */
     double *bytes;
-    bool *kept;   /* false: a bump or a dip, not floor */
-    size_t count; /* windows */
-    double noise; /* standard deviation of the kept floor about its trend, from second differences */
+    bool *kept;     /* false: a bump or a dip, not floor */
+    size_t count;   /* windows */
+    size_t moments; /* that they are cut from: all, or without the last */
+    double noise;   /* standard deviation of the kept floor about its trend, from second differences */
 };
 
 /* Both results are allocated from scratch. Return 0, or -1 without points or memory. */

@@ -14,6 +14,15 @@
 #include <math.h>
 #include <string.h>
 
+/* Returns the index of the first moment at x or later. */
+static size_t moment_at(const struct tide_judging *j, double x)
+{
+    size_t i = 0;
+    while (i < j->moments.count && j->moments.x[i] < x)
+        i++;
+    return i;
+}
+
 /* True if the floor was clearly flat in the first half although a line fits the whole run. What rose later is
  * a jump or the start of a leak; a run too short to tell which is not called a leak. */
 static bool stood_still_first(const struct tide_judging *j, const struct tide_fit *line)
@@ -98,6 +107,18 @@ static void decide_level(struct tide_judging *j)
               : (tide_judging_sure_tail(line) > TIDE_FLAT_Z && !small && !wanders(j)) || has_risen(j))
         return tide_judging_say_undecided(j, line);
     tide_judging_say_level(j);
+}
+
+/* Returns the value that this share of the moments [from, to) stay under, by their lowest; NAN if out of
+ * memory, or if there are none. */
+static double share_under(const struct tide_judging *j, size_t from, size_t to, double share)
+{
+    size_t n = to > from ? to - from : 0;
+    double *low = n ? tide_arena_take(j->scratch, n, sizeof *low) : NULL;
+    if (!low)
+        return NAN;
+    memcpy(low, j->moments.low + from, n * sizeof *low);
+    return tide_kth(low, n, (size_t)(share * (double)(n - 1)));
 }
 
 static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
@@ -196,9 +217,8 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
         m--;
     while (m > 0 && j->moments.low[m - 1] >= half)
         m--;
-    size_t from = 0; /* what was before a drop does not count */
-    while (isfinite(j->v->drop_x) && j->moments.x[from] < j->x[j->start])
-        from++;
+    size_t from =
+        isfinite(j->v->drop_x) ? moment_at(j, j->x[j->start]) : 0; /* before a drop does not count */
     m = first_mostly_up(&j->moments, from, m, half);
     j->v->jump_x = j->moments.x[m];
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
@@ -475,9 +495,7 @@ static bool may_drop_again(const struct tide_judging *j, const struct drop *drop
     double rise = j->y[last] - j->y[drop->bottom], rate = rise / (j->x[last] - j->x[drop->bottom]);
     bool level = drop->top >= TIDE_DROP_WINDOWS && usual_rate(j, first, drop->top) <= TIDE_DROP_LEVEL * rate;
     bool few = j->n - drop->bottom < 2 * TIDE_FEWEST_WINDOWS;
-    size_t from = 0;
-    while (j->moments.x[from] < j->x[drop->bottom])
-        from++;
+    size_t from = moment_at(j, j->x[drop->bottom]);
     bool falls =
         tide_judging_retreat(j->moments.low + from, j->moments.count - from) > TIDE_LEAK_RETREAT * rise;
     return few || falls || (!level && rise <= TIDE_DROP_PAST * j->v->drop_bytes);
@@ -515,6 +533,39 @@ static bool jumps_out_of_warmup(const struct tide_judging *j)
            j->points.x[TIDE_BEHIND_KNEE - 1] >= j->best.k;
 }
 
+/* True if a bump before window `end` was as long as these windows, and about as high over the level. */
+static bool was_like_before(const struct tide_floor *f, size_t end, double level, double height)
+{
+    size_t run = 0;
+    for (size_t i = 0; i < end; i++) {
+        run = !f->kept[i] && f->bytes[i] - level >= TIDE_END_BEFORE * height ? run + 1 : 0;
+        if (run >= f->count - end)
+            return true;
+    }
+    return false;
+}
+
+/* True if the windows at the end were left out of the floor as the beginning of a bump, and memory rises in
+ * them: they may be the beginning of a leak. A spike that is going on, such as a last evaluation, jumps up.
+ */
+static bool rises_at_end(const struct tide_judging *j)
+{
+    const struct tide_floor *f = &j->floor;
+    size_t end = f->count;
+    while (end > 0 && !f->kept[end - 1])
+        end--;
+    size_t from = end * f->moments / f->count, middle = (from + f->moments) / 2;
+    if (end == f->count || f->moments - from < TIDE_END_MOMENTS + 1)
+        return false;
+    double level = INFINITY;
+    for (size_t i = 0; i < f->count; i++)
+        level = f->kept[i] && (isinf(level) || f->bytes[i] > level) ? f->bytes[i] : level;
+    double first = share_under(j, from, middle, 0.5), last = share_under(j, middle, f->moments, 0.5);
+    double height = last - level, before = share_under(j, 0, from, TIDE_END_ABOVE);
+    return tide_judging_matters(j, last - first) && last - first >= TIDE_END_RISES * height &&
+           last > before && !was_like_before(f, end, level, height);
+}
+
 static void decide(struct tide_judging *j)
 {
     if (tide_judging_decide_one_pass(j))
@@ -530,7 +581,9 @@ static void decide(struct tide_judging *j)
     if (enough && decide_after_drop(j, &drop))
         return;
     decide_by_shape(j);
-    if (j->v->kind == TIDE_FLAT && fell && !enough && rises_since(j, &drop))
+    bool unsettled = (j->v->kind == TIDE_FLAT && fell && !enough && rises_since(j, &drop)) ||
+                     (j->v->kind == TIDE_FLAT && rises_at_end(j));
+    if (unsettled)
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);

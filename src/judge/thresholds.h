@@ -23,6 +23,14 @@
 #define TIDE_BUMP_NOISES 6.0
 #define TIDE_END_BUMP    2   /* windows that a bump cut off by the end of the run may be longer than others */
 #define TIDE_END_WOBBLES 3.0 /* such a bump is this many times as high as the trend before it ever moved */
+/* The last moment is no floor if it is lower than this many before it, by a fall larger than any before. */
+#define TIDE_END_MOMENTS 3
+/* Windows left out at the end may be a leak if memory rises in them by TIDE_END_RISES of their height, to
+ * above TIDE_END_ABOVE of all moments before, and if no bump before was as long and TIDE_END_BEFORE as high.
+ */
+#define TIDE_END_RISES  0.25
+#define TIDE_END_ABOVE  0.9
+#define TIDE_END_BEFORE 0.5
 /* A single window this many bump heights lower than both neighbours is a broken sample. */
 #define TIDE_DIP_BUMPS 2.0
 /* A single window more than a bump's height above the line through its neighbours is a look that came late,

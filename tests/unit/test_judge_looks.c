@@ -157,6 +157,60 @@ static void a_rise_that_has_stopped_at_the_last_look_is_no_leak(void **state)
     assert_true(v.growth_bytes <= 69.4 * (1 << 20));
 }
 
+/* 350 KiB a step from `since` on, and a buffer that is freed before the program ends. */
+static void a_late_leak_of_a_program_that_is_seen_ending_is_found(void **state)
+{
+    (void)state;
+    for (size_t since = 480; since <= 560; since += 20) {
+        for (size_t i = 0; i < 600; i++) {
+            xs[i] = (double)i;
+            ys[i] = 1e8 + 358400.0 * (i > since ? (double)(i - since) : 0) - (i == 599 ? 5e7 : 0);
+        }
+        struct tide_verdict v = judge(input_of(600));
+        assert_true(v.kind == TIDE_LEAK || (v.kind == TIDE_UNDECIDED && since > 540));
+        if (v.kind == TIDE_LEAK)
+            assert_true(v.slope_low < 358400 && v.slope_high > 358400 && fabs(v.slope / 358400 - 1) < 0.05);
+    }
+}
+
+/* Noise makes wide windows of which the last alone is high, and is taken for the beginning of a spike. */
+static void what_rises_at_the_end_is_not_called_level(void **state)
+{
+    (void)state;
+    size_t told = 0, total = 0;
+    for (int turn = 0; turn < 6; turn++)
+        for (size_t count = 200; count <= 4000; count *= 4)
+            for (double since = 0.8; since <= 0.92; since += 0.03) {
+                double rise = 60e6 / (1 - since);
+                for (size_t i = 0; i < count; i++) {
+                    double u = (double)i / (double)count;
+                    xs[i] = (double)i;
+                    ys[i] = 2e8 + 2e5 * noise() + (u > since ? rise * (u - since) : 0);
+                }
+                enum tide_verdict_kind kind = judge(input_of(count)).kind;
+                told += kind == TIDE_LEAK || kind == TIDE_UNDECIDED;
+                total++;
+                for (size_t i = 0; i < count; i++) /* a last evaluation is a spike that has not come back */
+                    ys[i] = 2e8 + 2e5 * noise() + ((double)i > since * (double)count ? 60e6 : 0);
+                kind = judge(input_of(count)).kind;
+                assert_true(kind == TIDE_SPIKES || kind == TIDE_JUMP || kind == TIDE_FLAT);
+            }
+    assert_true(100 * told >= 97 * total);
+}
+
+/* The last tooth of a sawtooth is not over when the run ends. */
+static void a_last_tooth_is_not_a_rise_at_the_end(void **state)
+{
+    (void)state;
+    for (size_t count = 1000; count <= 1080; count += 4) {
+        fill(count, 3e8, 0, 1e5);
+        for (size_t i = 0; i < count; i++)
+            ys[i] += 5e7 * fmod((double)i, 91) / 91;
+        enum tide_verdict_kind kind = judge(input_of(count)).kind;
+        assert_true(kind == TIDE_SPIKES || kind == TIDE_FLAT);
+    }
+}
+
 /* Looks that are as far apart as windows see a leak that begins late as a rise at every look: no stairs. */
 static void a_rise_at_every_look_is_no_staircase(void **state)
 {
@@ -184,6 +238,9 @@ int main(void)
         TEST(a_leak_whose_last_window_is_low_has_not_stopped),
         TEST(a_last_look_that_is_low_does_not_change_the_rate),
         TEST(a_rise_that_has_stopped_at_the_last_look_is_no_leak),
+        TEST(a_late_leak_of_a_program_that_is_seen_ending_is_found),
+        TEST(what_rises_at_the_end_is_not_called_level),
+        TEST(a_last_tooth_is_not_a_rise_at_the_end),
         TEST(a_rise_at_every_look_is_no_staircase),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
