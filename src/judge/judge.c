@@ -121,6 +121,19 @@ static double share_under(const struct tide_judging *j, size_t from, size_t to, 
     return tide_kth(low, n, (size_t)(share * (double)(n - 1)));
 }
 
+/* True if what memory usually is does not rise with the floor: only its dips have become rarer, or were seen
+ * more rarely. What leaks lifts both. A line lifts the median of the later half by half of its rise; an onset
+ * that of what follows it likewise. */
+static bool only_dips_rise(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    double middle_x = tide_judging_x(j, fit->model == TIDE_MODEL_ONSET ? fit->k : 0.5);
+    size_t from = moment_at(j, j->x[j->start]), middle = moment_at(j, middle_x);
+    double usual = share_under(j, middle, j->moments.count, 0.5) - share_under(j, from, middle, 0.5);
+    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
+    return usual < TIDE_USUAL_RISE * rise && !tide_judging_matters(j, 2 * usual) && !is_brief(j) &&
+           !has_risen(j);
+}
+
 static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 {
     double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
@@ -128,9 +141,8 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
     if (!tide_judging_is_leak(j, fit, share)) {
-        if (fit->model == TIDE_MODEL_LINE && is_at_most_small(j))
-            return tide_judging_say_level(j);
-        return tide_judging_say_undecided(j, fit);
+        bool level = (fit->model == TIDE_MODEL_LINE && is_at_most_small(j)) || only_dips_rise(j, fit);
+        return level ? tide_judging_say_level(j) : tide_judging_say_undecided(j, fit);
     }
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
         still.tail < TIDE_LEAK_STILL * fit->tail && still.tail < TIDE_STILL_Z * still.tail_error)

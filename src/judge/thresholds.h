@@ -106,6 +106,9 @@
 #define TIDE_SHORT_MOMENTS    48
 #define TIDE_FLAT_SHARE_BRIEF 5e-4
 #define TIDE_FLAT_LEAST_BRIEF (64.0 * 1024) /* bytes */
+/* A rise that is not surely a leak is none if the median of the moments rises by less than this share of it,
+ * and not by what matters: a leak's rises by half. */
+#define TIDE_USUAL_RISE 0.25
 /* A floor that ends this share of its level above where it began is not called flat. */
 #define TIDE_LEVEL_RISE 0.05
 /* A leak would have shown if it exceeds what is sure and matters by this many times the range of the floor.
