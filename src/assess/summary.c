@@ -398,7 +398,10 @@ void tide_summary_ending(const struct tide_history *history, char *out, size_t s
         snprintf(out, size, "no clean end: still running, or killed");
     else if (history->exit_status == TIDE_UNKNOWN)
         snprintf(out, size, "ended");
-    else if (history->exit_status > 128 && history->exit_status < 128 + 65)
+    else if (history->exit_signal > 0)
+        snprintf(out, size, "killed by signal %lld", (long long)history->exit_signal);
+    else if (history->exit_signal == TIDE_UNKNOWN && history->exit_status > 128 &&
+             history->exit_status < 128 + 65) /* it was not recorded in early versions */
         snprintf(out, size, "killed by signal %d", (int)(history->exit_status - 128));
     else
         snprintf(out, size, "exit status %lld", (long long)history->exit_status);

@@ -108,6 +108,8 @@ static void json_head(struct show *show, struct tide_json *json)
     tide_json_bool(json, "clean_end", history->ended_ns != TIDE_UNKNOWN);
     tide_json_whole(json, "exit_status",
                     history->exit_status == TIDE_UNKNOWN ? NAN : (double)history->exit_status);
+    tide_json_whole(json, "exit_signal",
+                    history->exit_signal == TIDE_UNKNOWN ? NAN : (double)history->exit_signal);
     tide_json_real(json, "interval_s",
                    history->interval_ns == TIDE_UNKNOWN ? NAN : (double)history->interval_ns / TIDE_NS_PER_S);
     tide_json_integer(json, "looks", (int64_t)history->tick_count);

@@ -207,10 +207,19 @@ def test_a_recording_without_an_end_says_so(tidemark, tmp_path):
     assert tidemark("show", "--json", tmp_path / "a.tide").json["clean_end"] is False
 
 
-def test_a_program_that_was_killed(tidemark, tmp_path):
+@pytest.mark.parametrize("meta,words", [
+    ({"exit_status": 137, "exit_signal": 9}, "killed by signal 9"),
+    ({"exit_status": 137, "exit_signal": 0}, "exit status 137"),
+    ({"exit_status": 137}, "killed by signal 9"),  # of a version that did not record the signal
+    ({"exit_status": 255, "exit_signal": 0}, "exit status 255"),
+])
+def test_only_a_program_that_was_killed_is_said_to_be(tidemark, tmp_path, meta, words):
     r = Recording(tmp_path / "a.tide")
-    r.meta(ended_ns=5 * SECOND, exit_status=137)
-    assert "killed by signal 9" in tidemark("show", r.close()).out
+    r.meta(ended_ns=5 * SECOND, **meta)
+    path = r.close()
+    assert f"  ended    {words}\n" in tidemark("show", path).out
+    document = tidemark("show", "--json", path).json
+    assert (document["exit_status"], document["exit_signal"]) == (meta["exit_status"], meta.get("exit_signal"))
 
 
 def test_an_empty_recording(tidemark, tmp_path):
