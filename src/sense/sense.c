@@ -427,16 +427,21 @@ static int64_t since_base(const struct tide_sense *sense, int64_t ns)
     return ns > sense->base_ns ? ns - sense->base_ns : 0;
 }
 
-/* A child whose parent ended, or became another program, keeps its place in the tree, whoever adopted it.
- * Parents come before their children. */
+/* A child whose parent ended, or became another program, keeps its place in the tree, unless another member
+ * adopted it. Of one that is first seen with its parent's exec the parent is the new program, except if it
+ * was forked by the one before. Parents come before their children. */
 static void find_parent(const struct tide_sense *sense, struct tide_member *member)
 {
     const struct tide_member *parent = tide_tree_find(&sense->tree, member->parent_pid);
-    int64_t id = parent ? parent->id : 0, before = member->id ? member->id : INT64_MAX;
-    if (parent && (id == 0 || id > before))
+    if (!parent || (member->parent_id && member->parent_id_of == member->parent_pid))
+        return;
+    int64_t id = parent->id, before = member->id ? member->id : INT64_MAX;
+    if (id > before || (parent->earlier_stack_start && parent->earlier_stack_start == member->stack_start))
         id = parent->earlier_id;
-    if (id && id < before)
+    if (id && id < before) {
         member->parent_id = id;
+        member->parent_id_of = member->parent_pid;
+    }
 }
 
 static void write_process(struct look *look, struct tide_member *member)
@@ -468,10 +473,15 @@ static void write_process(struct look *look, struct tide_member *member)
     member->peak_written_bytes = member->peak_bytes;
 }
 
+/* What a process became by exec comes before the children that it may have had since. */
 static void write_processes(struct look *look)
 {
-    for (size_t i = 0; i < look->sense->tree.member_count; i++) {
-        struct tide_member *member = look->sense->tree.members[i];
+    const struct tide_tree *tree = &look->sense->tree;
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (tree->members[i]->earlier_id && !tree->members[i]->id)
+            write_process(look, tree->members[i]);
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
         bool higher =
             member->peak_bytes > member->peak_written_bytes && look->now_ns - member->row_ns >= peak_again_ns;
         if (member->row_stale || higher)

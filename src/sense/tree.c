@@ -613,15 +613,19 @@ static bool follow_exec(struct tide_tree *tree, struct tide_member *member,
 {
     struct tide_stat stat;
     bool first = member->args_ns == TIDE_UNKNOWN, young = now_ns - member->began_ns < young_ns;
+    uint64_t stack_start = member->stack_start;
     if (tree->member_count >= TIDE_TREE_MEMBERS ||
         (!first && !young && !fell && !may_have_executed(member, status)) ||
         !has_executed(tree, member, fell, &stat) || first || (young && member->forked))
         return false;
-    uint64_t inode = member->inode;
-    int64_t id = member->id;
     lose_member(tree, member, now_ns);
-    if (add_member(tree, &stat, inode, now_ns) == 0)
-        tree->members[tree->member_count - 1]->earlier_id = id;
+    if (add_member(tree, &stat, member->inode, now_ns) == 0) {
+        struct tide_member *next = tree->members[tree->member_count - 1];
+        next->earlier_id = member->id;
+        next->earlier_stack_start = stack_start;
+        next->parent_id = member->parent_id;
+        next->parent_id_of = member->parent_id_of;
+    }
     return true;
 }
 

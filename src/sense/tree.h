@@ -66,12 +66,14 @@ struct tide_member {
     int64_t pid;
     uint64_t start_ticks;
     int64_t parent_pid;
-    int64_t id;           /* in the recording; 0 until written */
-    int64_t earlier_id;   /* of the program that this process was before its last exec; 0: none */
-    int64_t parent_id;    /* of the parent in the recording; 0: none */
-    int64_t began_ns;     /* first seen */
-    uint64_t stack_start; /* of its program; 0: may not be known */
-    int64_t ended_ns;     /* valid if ended */
+    int64_t id;                   /* in the recording; 0 until written */
+    int64_t earlier_id;           /* of the program that this process was before its last exec; 0: none */
+    int64_t parent_id;            /* of the parent in the recording; 0: none */
+    int64_t parent_id_of;         /* the parent's PID when parent_id was found */
+    int64_t began_ns;             /* first seen */
+    uint64_t stack_start;         /* of its program, the same after a fork; 0: may not be known */
+    uint64_t earlier_stack_start; /* of the program before the last exec; 0: none */
+    int64_t ended_ns;             /* valid if ended */
     bool ended;
     bool gone;      /* its PID is no longer in /proc */
     bool row_stale; /* its row must be written again */

@@ -295,7 +295,8 @@ static void a_child_keeps_its_place_when_its_parent_ends(void **state)
     assert_int_equal(process(300).row.parent, process(100).row.id);
 }
 
-/* A child of the program before an exec stays that one's; children of the next are its own. */
+/* A child of the program before an exec stays that one's; children of the next are its own. Of those that are
+ * first seen with the exec, one that still has the stack of the program before was forked by it. */
 static void children_keep_their_place_when_their_parent_becomes_another_program(void **state)
 {
     (void)state;
@@ -308,14 +309,22 @@ static void children_keep_their_place_when_their_parent_becomes_another_program(
     parent.name = "python3";
     fake_put(&parent);
     fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9, .name = "renamed"});
-    fake_put(&(struct fake_process){.pid = 300, .parent = 100, .start = 11});
+    struct fake_process by_sh = {.pid = 300, .parent = 100, .start = 11, .stack = 100};
+    fake_put(&by_sh);
+    fake_put(&(struct fake_process){.pid = 310, .parent = 100, .start = 11, .stack = 200});
+    fake_put(&(struct fake_process){.pid = 320, .parent = 100, .start = 11, .stack = 320});
     look();
+    by_sh.stack = 330;
+    by_sh.name = "sleep";
+    fake_put(&by_sh);
     fake_put(&(struct fake_process){.pid = 400, .parent = 100, .start = 13});
     look();
     parent.stack = 300;
     parent.name = "java";
     fake_put(&parent);
     fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9, .name = "again"});
+    by_sh.name = "awake";
+    fake_put(&by_sh);
     look();
     open_reader();
     struct found last = process(100);
@@ -327,9 +336,12 @@ static void children_keep_their_place_when_their_parent_becomes_another_program(
     assert_int_equal(tide_sense_process_at(sense, 100, 7, now_ns - 1), process(400).row.parent);
     assert_int_equal(process(200).row.parent, 1);
     assert_string_equal(process(200).name, "again");
-    assert_int_equal(process(300).row.parent, 1); /* born in the same look as the exec */
+    assert_int_equal(process(300).row.parent, 1);
+    assert_string_equal(process(300).name, "awake");
     assert_true(process(400).row.parent > 1 && process(400).row.parent < last.row.id);
-    assert_int_equal(view.tick.processes, 4);
+    assert_int_equal(process(310).row.parent, process(400).row.parent);
+    assert_int_equal(process(320).row.parent, process(400).row.parent); /* that of the process as it is */
+    assert_int_equal(view.tick.processes, 6);
 }
 
 static void a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows(void **state)
