@@ -305,7 +305,8 @@ static void fill_culprit(const struct tide_blaming *g, const struct candidate *f
                                .samples = INFINITY};
     c->bytes_per_x = c->blocks_per_x = c->share = c->freed_share = c->factor = NAN;
     tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
-    const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
+    bool is_level = g->b->by == TIDE_BLAME_PEAK || g->b->by == TIDE_BLAME_END;
+    const struct tide_history_site_point *first = is_level ? NULL : tide_moment_point(site, g->from_ns),
                                          *last = tide_moment_point(site, g->to_ns);
     c->live_bytes = last ? fmax((double)last->live_bytes, 0) : 0;
     c->arenas = last && last->live_blocks > 0 &&

@@ -67,7 +67,8 @@ struct tide_culprit {
     double bytes;  /* what it is ordered by: growth over the run, or live bytes */
     double blocks; /* live blocks at the same moment */
     double live_bytes;  /* at the end of training, or of its process */
-    double freed_share; /* of what it allocated in the run, 0..1; NAN: it allocated nothing */
+    double freed_share; /* of what it allocated in training, by live bytes also of what it had allocated
+                           before, 0..1; NAN: it allocated nothing */
     bool bounded;       /* rose and has stopped */
     bool arenas;        /* its blocks are arenas of small Python objects, not what its line asked for */
     double factor;      /* a container that becomes this many times as large whenever it is full; NAN: none */

@@ -595,6 +595,57 @@ static void a_rate_that_samples_tell_to_a_tenth_or_worse_says_so(void **state)
     }
 }
 
+/* All of it is said to be freed only if nothing is kept: the line may leak one of thousands. */
+static void nearly_all_is_not_all(void **state)
+{
+    (void)state;
+    static const struct {
+        double freed;
+        const char *said;
+    } cases[] = {{0.01, "never freed"},
+                 {0.667, "67 % of what it allocates is freed"},
+                 {0.9949, "99 % of what it allocates is freed"},
+                 {0.9974, "99.7 % of what it allocates is freed"},
+                 {0.9996, "over 99.9 % of what it allocates is freed"},
+                 {1, "100 % of what it allocates is freed"}};
+    struct tide_blame blame = {.x_is_steps = true};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tide_culprit c = {.factor = NAN, .freed_share = cases[i].freed};
+        struct tide_buf b = TIDE_BUF_HERE(128);
+        tide_culprit_put_habit(&b, &blame, &c);
+        assert_string_equal(tide_buf_view(&b), cases[i].said);
+    }
+}
+
+/* A line loads 50 MiB before the first step and keeps them; each step it takes 1 MiB and frees it. */
+static void what_was_kept_before_the_first_step_counts_among_live_bytes(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t load = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 7, "load"));
+    for (int64_t i = 0; i < 100; i++) {
+        look(&m, 1, 80 * MIB);
+        sample(&m, id, 80 * MIB);
+        if (i >= 10)
+            mark(&m, id, TIDE_MARK_STEP, i - 10, "");
+        hold_of(&m, load, 50 * MIB, 50, (50 + (i < 10 ? 0 : i - 9)) * MIB, 50 + (i < 10 ? 0 : i - 9));
+    }
+    struct tide_answer answer = finish_answer(&m);
+    static const enum tide_blame_by orders[] = {TIDE_BLAME_PEAK, TIDE_BLAME_END};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct tide_blame_options options = {.by = orders[i], .most = 10};
+        struct tide_blame *blame;
+        struct tide_err err;
+        ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+        assert_int_equal(blame->count, 1);
+        assert_true(fabs(blame->culprits[0].freed_share - 90.0 / 140) < 0.01);
+        tide_blame_free(blame);
+    }
+    tide_answer_release(&answer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +667,8 @@ int main(void)
         cmocka_unit_test(a_line_that_leaks_late_is_the_culprit),
         cmocka_unit_test(call_sites_that_are_too_many_to_judge_are_said),
         cmocka_unit_test(a_rate_that_samples_tell_to_a_tenth_or_worse_says_so),
+        cmocka_unit_test(nearly_all_is_not_all),
+        cmocka_unit_test(what_was_kept_before_the_first_step_counts_among_live_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,16 @@ enum {
     FEW_SAMPLES = 400 /* fewer are reported: a 95 % interval of theirs is 10 % wide to each side, and more */
 };
 
+/* "100 %" means all of it: a line that leaks one of a thousand frees the rest. */
+static const char *percent_freed(double share, char *out, size_t size)
+{
+    if (share > 0.999 && share < 1)
+        snprintf(out, size, "over 99.9 %%");
+    else
+        snprintf(out, size, "%.*f %%", share >= 0.995 && share < 1 ? 1 : 0, 100 * share);
+    return out;
+}
+
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
     if (c->factor > 0) { /* it frees only its own smaller predecessors */
@@ -32,10 +42,12 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
         tide_buf_text(b, " for small Python objects");
     if (!isfinite(c->freed_share))
         return;
+    char freed[16];
     if (c->freed_share < 0.02)
         tide_buf_format(b, "%snever freed", rate ? ", " : "");
     else
-        tide_buf_format(b, "%s%.0f %% of what it allocates is freed", rate ? ", " : "", 100 * c->freed_share);
+        tide_buf_format(b, "%s%s of what it allocates is freed", rate ? ", " : "",
+                        percent_freed(c->freed_share, freed, sizeof freed));
     if (c->judged && c->samples < FEW_SAMPLES)
         tide_buf_format(b, " (%.0f sample%s)", c->samples, c->samples < 1.5 ? "" : "s");
 }
