@@ -35,11 +35,12 @@
 
 enum {
     WAL_PAGES = 16,
-    BUSY_MS = 250,        /* another program may briefly hold the write lock; readers never do */
-    RECENT = 8192,        /* processes whose last row is remembered, a power of two */
-    ROOM_BYTES = 1 << 20, /* that must be free before writing to a full disk is tried again */
-    STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
-    PENDING_BYTES = 32 << 20,
+    BUSY_MS = 250,                 /* another program may briefly hold the write lock; readers never do */
+    RECENT = 8192,                 /* processes whose last row is remembered, a power of two */
+    ROOM_BYTES = 1 << 20,          /* that must be free before writing to a full disk is tried again */
+    STEPPERS = 64,                 /* processes whose last step is remembered, a power of two */
+    PENDING_BYTES = 11 << 20,      /* of rows that wait, */
+    PENDING_PROCESSES = 64 * 1024, /* of which so many can be found: 16 MiB together */
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
@@ -50,15 +51,14 @@ enum { BEGIN = TIDE_SCHEMA_TABLES, COMMIT, STATEMENTS };
 /* A row that waits. */
 struct waiting {
     struct waiting *next;
-    enum tide_schema table;
     int64_t row[]; /* aligned for any of them */
 };
 
-/* At most PENDING_BYTES of rows, in the order in which they first appeared. A process, whose row changes at
- * every tick, has at most one row here, the newest. */
+/* The rows of each table, in the order in which they first appeared. A process, whose row changes at every
+ * tick, has at most one row here, the newest. */
 struct pending {
     struct tide_arena arena;
-    struct waiting *first, **end;
+    struct waiting *first[TIDE_SCHEMA_TABLES], *last[TIDE_SCHEMA_TABLES];
     struct tide_map processes; /* id -> its row */
     bool lost;                 /* a row found no room since the last clear */
 };
@@ -146,9 +146,9 @@ static int write_row(struct tide_writer *writer, enum tide_schema which, const v
 
 static void init_pending(struct pending *pending)
 {
-    *pending = (struct pending){.end = &pending->first};
+    *pending = (struct pending){.lost = false};
     tide_arena_init(&pending->arena, PENDING_BYTES);
-    tide_map_init(&pending->processes, PENDING_BYTES / 64);
+    tide_map_init(&pending->processes, PENDING_PROCESSES);
 }
 
 static void release_pending(struct pending *pending)
@@ -194,10 +194,11 @@ static struct waiting *append(struct pending *pending, enum tide_schema table)
         pending->lost = true;
         return NULL;
     }
-    waiting->table = table;
-    *pending->end = waiting;
-    pending->end = &waiting->next;
-    return waiting;
+    if (pending->last[table])
+        pending->last[table]->next = waiting;
+    else
+        pending->first[table] = waiting;
+    return pending->last[table] = waiting;
 }
 
 /* Returns the row of a process, appending one if it has none. NULL: out of memory. */
@@ -483,9 +484,10 @@ int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t 
 
 static int put_pending(struct tide_writer *writer)
 {
-    for (const struct waiting *waiting = writer->pending.first; waiting; waiting = waiting->next)
-        if (write_row(writer, waiting->table, waiting->row, NULL) != 0)
-            return -1;
+    for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
+        for (const struct waiting *waiting = writer->pending.first[i]; waiting; waiting = waiting->next)
+            if (write_row(writer, (enum tide_schema)i, waiting->row, NULL) != 0)
+                return -1;
     return 0;
 }
 
@@ -508,7 +510,7 @@ static int commit(struct tide_writer *writer, struct tide_err *err)
     writer->failed = false;
     writer->committed_t_ns = writer->tick_t_ns;
     memset(writer->steps, 0, sizeof writer->steps);
-    if (writer->pending.first || writer->pending.lost) {
+    if (writer->pending.arena.held_bytes || writer->pending.lost) {
         release_pending(&writer->pending);
         init_pending(&writer->pending);
     }

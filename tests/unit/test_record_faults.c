@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -53,6 +54,7 @@ int64_t tide_clock_wall_s(void)
 static long countdown = -1; /* allocations until one fails; -1: none does */
 static bool and_all_after, failed_one;
 static long balance; /* allocations that are not given back */
+static size_t held_bytes, most_bytes;
 
 static bool must_fail(void)
 {
@@ -76,31 +78,44 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
 extern void __libc_free(void *block);
 
+static void *count_in(void *block)
+{
+    balance += block != NULL;
+    held_bytes += block ? malloc_usable_size(block) : 0;
+    most_bytes = held_bytes > most_bytes ? held_bytes : most_bytes;
+    return block;
+}
+
+static void *count_out(void *block)
+{
+    balance -= block != NULL;
+    held_bytes -= block ? malloc_usable_size(block) : 0;
+    return block;
+}
+
 void *malloc(size_t size)
 {
-    void *block = must_fail() ? NULL : __libc_malloc(size);
-    balance += block != NULL;
-    return block;
+    return must_fail() ? NULL : count_in(__libc_malloc(size));
 }
 
 void *calloc(size_t count, size_t size)
 {
-    void *block = must_fail() ? NULL : __libc_calloc(count, size);
-    balance += block != NULL;
-    return block;
+    return must_fail() ? NULL : count_in(__libc_calloc(count, size));
 }
 
 void *realloc(void *old, size_t size)
 {
-    void *block = must_fail() ? NULL : __libc_realloc(old, size);
-    balance += !old && block;
+    if (must_fail())
+        return NULL;
+    count_out(old);
+    void *block = __libc_realloc(old, size);
+    count_in(block ? block : old);
     return block;
 }
 
 void free(void *block)
 {
-    balance -= block != NULL;
-    __libc_free(block);
+    __libc_free(count_out(block));
 }
 #else
 static sqlite3_mem_methods real_memory;
@@ -434,6 +449,37 @@ static void a_file_that_may_not_grow_is_like_a_full_disk(void **state)
     is_whole();
 }
 
+/* More processes and stacks come than have room while nothing can be written. */
+static void what_waits_takes_16_mib_at_most(void **state)
+{
+    (void)state;
+    struct rlimit old, small = {.rlim_cur = 512};
+    struct tide_writer *writer;
+    struct tide_err err = {0};
+    int64_t id, frames[100] = {0};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(tide_writer_new(path, &writer, &err), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_int_equal(put_look(writer, 1, &err), 0);
+    assert_int_equal(tide_writer_commit(writer, &err), -1);
+    size_t before = most_bytes = held_bytes;
+    for (int i = 0; i < 200000; i++) {
+        assert_int_equal(put_process(writer, i, &id, &err), 0);
+        if (i % 100 == 0)
+            assert_int_equal(tide_writer_stack(writer, frames, 100, &id, &err), 0);
+    }
+    if (!SANITIZED)
+        assert_in_range(most_bytes - before, 10 << 20, 16 << 20);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(tide_writer_free(writer, &err), 0);
+    struct tally tally = read_all();
+    assert_in_range(tally.processes, 20000, 199999);
+    assert_non_null(strstr(tally.note, "some processes of that time are missing"));
+    is_whole();
+}
+
 /* --- a directory that cannot be written ------------------------------------------------------------------
  */
 
@@ -742,6 +788,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_killed_writer_leaves_everything_up_to_its_last_commit),
         TEST(a_file_that_may_not_grow_is_like_a_full_disk),
+        TEST(what_waits_takes_16_mib_at_most),
         TEST(a_truncated_file_gets_a_sentence),
         TEST(flipped_bytes_never_crash_the_reader),
         TEST(a_damaged_log_costs_what_is_in_it_and_no_more),
