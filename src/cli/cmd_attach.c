@@ -3,32 +3,12 @@
  */
 #include "cli/command.h"
 #include "cli/track.h"
-#include "sense/proc_read.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct tide_option options[] = {TIDE_TRACK_OPTIONS, {0}};
-
-/* Warns about what will be missing from the recording. */
-static void say_what_is_missing(int64_t pid, const struct tide_track_config *config)
-{
-    char path[64], text[2];
-    if (tide_proc_read_pid(AT_FDCWD, pid, "smaps_rollup", text, sizeof text) <= 0)
-        fprintf(stderr,
-                "tidemark: cannot read which pages process %lld shares: "
-                "no permission, because it belongs to another user or has other privileges\n",
-                (long long)pid);
-    struct stat about;
-    snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)pid);
-    bool has_file = !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, R_OK);
-    if (config->step_regex && !has_file)
-        fprintf(stderr, "tidemark: --step-regex has no effect: process %lld does not write to a file\n",
-                (long long)pid);
-}
 
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
@@ -39,7 +19,7 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     }
     if (tide_track_read_pid(call->operands[0], &config->pid, err))
         return tide_err_wrap(err, "attach");
-    say_what_is_missing(config->pid, config);
+    tide_track_say_what_is_missing(config);
     if (!config->quiet && isatty(STDERR_FILENO))
         fprintf(stderr,
                 "tidemark: recording process %lld and its children until they end; Ctrl-C stops recording\n",

@@ -53,6 +53,11 @@ static int assess_file(const char *path, const struct values *v, struct tide_ser
         struct tide_series_options how = {.unit = v->unit, .column = v->column};
         return tide_series_read(path, &how, set, err) ? -1 : tide_assess_series(set, &want, ret, err);
     }
+    if (v->unit || v->column) {
+        tide_err_set(err, "judge: --%s is for a plain series, and '%s' is a recording",
+                     v->unit ? "unit" : "column", TIDE_SHOWN(path, 256));
+        return tide_err_hint(err, "a recording has bytes; --all prints every series of it");
+    }
     struct tide_answer answer;
     if (tide_answer_init(&answer, path, &want, err))
         return -1;
@@ -115,6 +120,8 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         tide_err_set(err, "judge: --items and --per-step go together");
         return tide_err_hint(err, "663 images, 8 per step: --items 663 --per-step 8");
     }
+    if (v->quiet && (v->json || v->all))
+        return tide_err_set(err, "judge: --%s and --quiet cannot be used together", v->json ? "json" : "all");
     int code = TIDE_EXIT_OK;
     for (int i = 0; i < call->count; i++)
         code = worse_code(code, judge_file(call->operands[i], v, call->count > 1));

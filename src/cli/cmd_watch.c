@@ -309,11 +309,28 @@ static double known(int64_t value)
     return value == TIDE_UNKNOWN ? NAN : (double)value;
 }
 
+/* The first option that says how to record; NULL: none was given. */
+static const char *recording_option(const struct tide_track_config *track)
+{
+    static const struct tide_track_config usual = TIDE_TRACK_USUAL;
+    return track->path                               ? "output"
+           : track->interval_ns != usual.interval_ns ? "interval"
+           : track->step_regex                       ? "step-regex"
+           : track->quiet                            ? "quiet"
+                                                     : NULL;
+}
+
 static int watch_file(struct tide_screen_config *screen, const struct values *values, const char *path,
                       struct tide_err *err)
 {
     char log_path[PATH_MAX + 8];
     struct tide_screen_outcome outcome;
+    const char *option = recording_option(&values->track);
+    if (option && tide_reader_is_recording(path, NULL) > 0) {
+        tide_err_set(err, "watch: --%s is for a program that is recorded, and '%s' is a recording", option,
+                     TIDE_SHOWN(path, 256));
+        return tide_err_hint(err, "to watch a program: tidemark watch -- PROG");
+    }
     snprintf(log_path, sizeof log_path, "%s.log", path);
     screen->path = path;
     screen->log_path = access(log_path, R_OK) == 0 ? log_path : NULL;
@@ -410,6 +427,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     config.pid = pid;
     if (name_recording(&tracker, &config, err))
         return -1;
+    if (!command)
+        tide_track_say_what_is_missing(&config);
     config.path = tracker.path;
     config.silent = true;
     config.no_status = true;

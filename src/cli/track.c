@@ -592,3 +592,19 @@ int tide_track_read_pid(const char *text, int64_t *ret_pid, struct tide_err *err
     *ret_pid = pid;
     return 0;
 }
+
+void tide_track_say_what_is_missing(const struct tide_track_config *config)
+{
+    char path[64], text[2];
+    long long pid = (long long)config->pid;
+    if (tide_proc_read_pid(AT_FDCWD, config->pid, "smaps_rollup", text, sizeof text) <= 0)
+        fprintf(stderr,
+                "tidemark: cannot read which pages process %lld shares: "
+                "no permission, because it belongs to another user or has other privileges\n",
+                pid);
+    struct stat about;
+    snprintf(path, sizeof path, "/proc/%lld/fd/1", pid);
+    bool has_file = !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, R_OK);
+    if (config->step_regex && !has_file)
+        fprintf(stderr, "tidemark: --step-regex has no effect: process %lld does not write to a file\n", pid);
+}

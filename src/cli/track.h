@@ -65,6 +65,9 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
 /* Reads the ID of a process whose tree can be recorded: one that is there and has memory of its own. */
 int tide_track_read_pid(const char *text, int64_t *ret_pid, struct tide_err *err);
 
+/* For a tree that is already running: warns on stderr about what will be missing from the recording. */
+void tide_track_say_what_is_missing(const struct tide_track_config *config);
+
 /* Makes the path of the recording: config->path or, without one, a generated name, which may be outside the
  * current directory (recname.h). */
 int tide_track_path(const struct tide_track_config *config, char ret_path[PATH_MAX], bool *ret_elsewhere,

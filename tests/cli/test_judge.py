@@ -133,6 +133,21 @@ def test_trouble_is_one_sentence_and_exit_2(tidemark, tmp_path):
     assert tidemark("judge", "--unit", "furlong", FIXTURES / "vision-100.csv").code == 2
 
 
+@pytest.mark.parametrize("options, sentence", [
+    (["--unit", "QB"], "judge: --unit is for a plain series, and 'a.tide' is a recording"),
+    (["--column", "rss"], "judge: --column is for a plain series, and 'a.tide' is a recording"),
+    (["--json", "--quiet"], "judge: --json and --quiet cannot be used together"),
+    (["--all", "--quiet"], "judge: --all and --quiet cannot be used together"),
+])
+def test_options_that_would_do_nothing_are_refused(tidemark, tmp_path, options, sentence):
+    r = Recording(tmp_path / "a.tide")
+    r.tick(1, {r.process(1, "a"): 5})
+    r.close()
+    done = tidemark("judge", *options, "a.tide")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0] == f"tidemark: {sentence}"
+
+
 def test_hostile_column_names_reach_the_terminal_escaped(tidemark, tmp_path):
     path = series(tmp_path, noisy(400, lambda i: 4000), header="step,\x1b[31mrss_mb")
     got = tidemark("judge", path)

@@ -221,6 +221,23 @@ def test_bad_input_gets_one_sentence_and_exit_2(tidemark, args, says):
     assert len(done.err.splitlines()) <= 2
 
 
+@pytest.mark.parametrize("options, name", [(["-o", "b.tide"], "output"), (["-i", "5s"], "interval"),
+                                           (["--step-regex", "it (.*)"], "step-regex"), (["-q"], "quiet")])
+def test_options_for_recording_are_refused_for_a_recording(tidemark, recording, options, name):
+    done = tidemark("watch", "--dump", *options, recording)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (f"tidemark: watch: --{name} is for a program that is recorded, and '{recording}' is a recording\n"
+                        "hint: to watch a program: tidemark watch -- PROG\n")
+
+
+def test_a_regular_expression_without_a_file_is_told_to_have_no_effect(tidemark, workload):
+    with subprocess.Popen([str(workload("linear")), "--steps", "100000"], stdout=subprocess.DEVNULL) as program:
+        done = tidemark("watch", "--dump", "--frames", "1", "-o", "a.tide", "--step-regex", "it ([0-9]+)", program.pid)
+        program.kill()
+    assert done.code == 0
+    assert f"tidemark: --step-regex has no effect: process {program.pid} does not write to a file\n" in done.err
+
+
 def test_what_is_no_recording_is_refused(tidemark, tmp_path):
     (tmp_path / "text").write_text("step,rss\n1,2\n")
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t(x)").connection.close()
