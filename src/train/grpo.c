@@ -176,13 +176,30 @@ static int keep_reference(struct tide_grpo *g, const struct tide_trainer *traine
     return 0;
 }
 
+/* Compares all of the weights, because a model may be replaced by a similar one. To read them once costs what
+ * each step costs that reads them. Runs of older versions have no checksum yet. */
+static int check_reference(struct tide_grpo *g, struct tide_err *err)
+{
+    struct tide_grpo_settings *s = &g->options.settings;
+    uint32_t sum;
+    if (tide_streamed_checksum(g->streamed, &sum, err))
+        return -1;
+    tide_setting_usual(&s->reference_sum, sum);
+    if (s->reference_sum == sum)
+        return 0;
+    tide_err_set(err, "'%s' does not have the weights that the run began with",
+                 TIDE_SHOWN(s->reference, 256));
+    return tide_err_hint(err, "put that model back, or begin a new run");
+}
+
 static int open_reference(struct tide_grpo *g, const struct tide_trainer *trainer, struct tide_err *err)
 {
     if (g->rule->beta <= 0 || g->language.config.adapter_rank)
         return 0;
     if (keep_reference(g, trainer, err) ||
         tide_streamed_open(trainer->graph, TIDE_GPT_REFERENCE, g->options.settings.reference, &g->streamed,
-                           err))
+                           err) ||
+        check_reference(g, err))
         return tide_err_wrap(err, "the reference of the KL term");
     tide_machine_source(trainer->machine, tide_streamed_read, g->streamed);
     return 0;

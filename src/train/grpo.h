@@ -25,6 +25,7 @@ struct tide_grpo_settings {
     struct tide_policy_rule rule;
     const char *loss, *scale_rewards, *kl; /* names of policy.h; they decide what the rule says of them */
     char reference[TIDE_LANGUAGE_PATH];    /* the weights that the run began with; "": not needed */
+    int64_t reference_sum;                 /* their checksum (streamed.h) */
 };
 
 extern const struct tide_setting tide_grpo_settings[];

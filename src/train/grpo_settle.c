@@ -30,6 +30,7 @@ const struct tide_setting tide_grpo_settings[] = {
     {"scale_rewards", TIDE_SETTING_CHOICE, OF(scale_rewards), 0, 0, tide_policy_scales, false},
     {"kl", TIDE_SETTING_CHOICE, OF(kl), 0, 0, tide_policy_kls, true},
     {"reference", TIDE_SETTING_PATH, OF(reference), 0, 0, NULL, false},
+    {"reference_sum", TIDE_SETTING_COUNT, OF(reference_sum), TIDE_NOT_GIVEN, UINT32_MAX, NULL, true},
     {0},
 };
 

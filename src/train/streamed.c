@@ -1,5 +1,6 @@
 #include "train/streamed.h"
 #include "base/check.h"
+#include "base/durable.h"
 #include "base/text.h"
 #include "rt/cpu/threads.h"
 #include "train/checkpoint_private.h"
@@ -12,9 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-/* The least that a thread reads. */
-enum { PIECE_BYTES = 256 << 10 };
+enum {
+    PIECE_BYTES = 256 << 10, /* the least that a thread reads */
+    SUMMED_BYTES = 16 << 10, /* that a thread reads at once for a checksum */
+};
 
 struct tide_streamed {
     const struct tide_graph *graph;
@@ -122,6 +126,64 @@ void tide_streamed_close(struct tide_streamed *s)
     free(s->tensors);
     free(s->seen);
     free(s);
+}
+
+/* ---- the checksum */
+
+struct summing {
+    int fd;
+    const struct tide_safetensor *from;
+    uint32_t *sums; /* of each piece */
+    atomic_int error;
+};
+
+static void sum_pieces(void *context, int64_t first, int64_t last)
+{
+    struct summing *s = context;
+    char bytes[SUMMED_BYTES];
+    size_t at = (size_t)first * PIECE_BYTES, end = (size_t)last * PIECE_BYTES;
+    end = end < s->from->bytes ? end : s->from->bytes;
+    memset(s->sums + first, 0, (size_t)(last - first) * sizeof *s->sums);
+    while (at < end) {
+        size_t want = end - at < sizeof bytes ? end - at : sizeof bytes;
+        ssize_t got = TEMP_FAILURE_RETRY(pread(s->fd, bytes, want, (off_t)(s->from->begin + at)));
+        if (got != (ssize_t)want) {
+            atomic_store(&s->error, got < 0 ? errno : EIO);
+            return;
+        }
+        uint32_t *sum = &s->sums[at / PIECE_BYTES];
+        *sum = tide_durable_checksum(*sum, bytes, want);
+        at += want;
+    }
+}
+
+int tide_streamed_checksum(const struct tide_streamed *s, uint32_t *ret_checksum, struct tide_err *err)
+{
+    size_t most = 0;
+    uint32_t all = 0;
+    int error = 0;
+    for (int i = 0; i < s->graph->tensor_count; i++)
+        if (s->tensors[i].from && s->tensors[i].from->bytes > most)
+            most = s->tensors[i].from->bytes;
+    struct summing r = {.sums = calloc(most / PIECE_BYTES + 1, sizeof *r.sums)};
+    if (!r.sums)
+        return tide_err_set(err, "out of memory");
+    for (int i = 0; i < s->graph->tensor_count && !error; i++) {
+        const char *name = s->graph->tensors[i].name;
+        if (!(r.from = s->tensors[i].from))
+            continue;
+        size_t pieces = (r.from->bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+        r.fd = fd_of(s, r.from);
+        tide_parallel((int64_t)pieces, 1, sum_pieces, &r);
+        error = atomic_load(&r.error);
+        all += tide_durable_checksum(tide_durable_checksum(0, name, strlen(name)), r.sums,
+                                     pieces * sizeof *r.sums);
+    }
+    free(r.sums);
+    if (error)
+        return tide_err_set(err, "%s: cannot read it: %s", s->shown, strerror(error));
+    *ret_checksum = all;
+    return 0;
 }
 
 /* ---- reading */

@@ -24,6 +24,11 @@ int tide_streamed_open(const struct tide_graph *graph, const char *prefix, const
                        struct tide_streamed **ret_streamed, struct tide_err *err);
 void tide_streamed_close(struct tide_streamed *streamed);
 
+/* Computes a checksum of the numbers as they are in the file, whatever their order and however many files
+ * there are. It reads them once, on all threads, as a run of the program does. */
+int tide_streamed_checksum(const struct tide_streamed *streamed, uint32_t *ret_checksum,
+                           struct tide_err *err);
+
 /* A tide_source (machine.h) whose context is the struct. */
 int tide_streamed_read(void *streamed, int tensor, int64_t first, int64_t rows, void *to);
 

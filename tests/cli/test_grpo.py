@@ -148,6 +148,22 @@ def test_the_first_weights_in_several_files_are_found_from_elsewhere(tidemark, g
     assert again.code == 0, again.err
 
 
+@pytest.mark.parametrize("from_a_model", [True, False])
+def test_another_reference_than_the_run_began_with_is_refused(tidemark, asked, model, tmp_path, from_a_model):
+    one = tmp_path / "model"
+    shutil.copytree(next(model.glob("step-*")), one, ignore=shutil.ignore_patterns("state.json", "optimizer.safetensors"))
+    run = ("train", "grpo", *SMALL, *((*asked, "--model", "model") if from_a_model else ()), "--new-tokens", 2, "--beta", "0.1",
+           "--out", "run", "--resume", "auto", "--steps")
+    assert tidemark(*run, 1).code == 0
+    file = one / "model.safetensors" if from_a_model else tmp_path / "run" / "reference.safetensors"
+    first = file.read_bytes()
+    file.write_bytes(first[:-1] + bytes([first[-1] ^ 1]))
+    other = tidemark(*run, 2)
+    assert other.code == 2 and f"'{file}' does not have the weights that the run began with" in other.err, other.err
+    file.write_bytes(first)
+    assert tidemark(*run, 2).code == 0
+
+
 def test_a_run_that_saved_nothing_leaves_no_first_weights(tidemark, tmp_path):
     result = tidemark("train", "grpo", "--preset", "tiny", *SMALL, "--beta", "0.1", "--lr", "1e38", "--clip", 0, "--steps", 3, "--out", "new/run")
     assert result.code == 2 and "step 2" in result.err, result.err

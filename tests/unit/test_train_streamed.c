@@ -367,6 +367,47 @@ static void a_failed_allocation_is_said(void **state)
 #endif
 }
 
+/* ---- the checksum */
+
+static uint32_t checksum_of(struct model *m)
+{
+    struct tide_err err;
+    struct tide_streamed *file;
+    uint32_t sum;
+    ok(tide_streamed_open(m->graph, PREFIX, path, &file, &err), &err);
+    ok(tide_streamed_checksum(file, &sum, &err), &err);
+    tide_streamed_close(file);
+    return sum;
+}
+
+static void any_bit_of_the_weights_changes_the_checksum(void **state)
+{
+    (void)state;
+    struct model m = new_model(TIDE_F32, TIDE_F32);
+    struct stat info;
+    struct tide_err err;
+    write_file(m.graph, TIDE_F32, NULL);
+    uint32_t first = checksum_of(&m), sum;
+    assert_int_equal(stat(path, &info), 0);
+    for (off_t back = 1; back <= 2000; back += 333) {
+        char byte;
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        assert_int_equal(pread(fd, &byte, 1, info.st_size - back), 1);
+        byte ^= 4;
+        assert_int_equal(pwrite(fd, &byte, 1, info.st_size - back), 1);
+        assert_int_not_equal(checksum_of(&m), first);
+        byte ^= 4;
+        assert_int_equal(pwrite(fd, &byte, 1, info.st_size - back), 1);
+        close(fd);
+        assert_int_equal(checksum_of(&m), first);
+    }
+    open_file(&m);
+    assert_int_equal(truncate(path, info.st_size - 1), 0);
+    assert_int_equal(tide_streamed_checksum(m.file, &sum, &err), -1);
+    assert_non_null(strstr(err.text, path));
+    free_model(&m);
+}
+
 /* ---- what can happen to a file */
 
 static void expect_failure(struct model *m, const char *what)
@@ -484,6 +525,7 @@ int main(void)
         cmocka_unit_test(windows_are_all_that_a_streamed_program_takes),
         cmocka_unit_test(streaming_allocates_nothing),
         cmocka_unit_test(a_failed_allocation_is_said),
+        cmocka_unit_test(any_bit_of_the_weights_changes_the_checksum),
         cmocka_unit_test(a_file_that_becomes_shorter_ends_the_run_with_a_sentence),
         cmocka_unit_test(a_file_that_is_written_to_ends_the_run_with_a_sentence),
         cmocka_unit_test(a_file_that_is_replaced_is_read_as_it_was),
