@@ -239,6 +239,21 @@ int tide_graph_result(struct tide_graph *graph, int tensor)
 
 /* ---- nodes */
 
+static int check_input(struct tide_graph *graph, const struct tide_node *node, int input)
+{
+    if (input < 0 || input >= graph->tensor_count)
+        return tide_graph_fail(graph, "%s: an input is not there", node->op->name);
+    const struct tide_tensor *tensor = &graph->tensors[input];
+    bool trains = graph->programs[graph->program_count - 1].trains;
+    if (trains && tensor->role == TIDE_STREAMED)
+        return tide_graph_fail(graph, "%s: '%s' is streamed, and this program trains", node->op->name,
+                               tensor->name);
+    if (trains && tensor->has_loss)
+        return tide_graph_fail(graph, "%s: '%s' has a loss, after which nothing may read it", node->op->name,
+                               tensor->name);
+    return 0;
+}
+
 int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
 {
     if (graph->failed)
@@ -246,12 +261,8 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
     if (!graph->program_count)
         return tide_graph_fail(graph, "%s: no program has begun", node->op->name);
     for (int i = 0; i < node->in_count; i++)
-        if (node->in[i] < 0 || node->in[i] >= graph->tensor_count)
-            return tide_graph_fail(graph, "%s: an input is not there", node->op->name);
-        else if (graph->tensors[node->in[i]].role == TIDE_STREAMED &&
-                 graph->programs[graph->program_count - 1].trains)
-            return tide_graph_fail(graph, "%s: '%s' is streamed, and this program trains", node->op->name,
-                                   graph->tensors[node->in[i]].name);
+        if (check_input(graph, node, node->in[i]))
+            return -1;
     if (TIDE_GROW(graph->nodes, graph->node_capacity, graph->node_count + 1, MOST_TENSORS))
         return tide_graph_fail(graph, "out of memory for the graph");
     struct tide_node *added = &graph->nodes[graph->node_count];
@@ -264,6 +275,8 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
         graph->tensors[added->out[i]].producer = graph->node_count;
         graph->tensors[added->out[i]].result = added->op->is_loss;
     }
+    if (added->op->is_loss && graph->programs[graph->program_count - 1].trains)
+        graph->tensors[added->in[0]].has_loss = true;
     graph->programs[graph->program_count - 1].end = ++graph->node_count;
     return added->out[0];
 }

@@ -73,6 +73,7 @@ struct tide_tensor {
     bool frozen;                              /* a parameter that does not train */
     bool measured; /* a frozen parameter that an operator updates while it learns */
     bool result;   /* the caller reads it after the program has run */
+    bool has_loss; /* in the program that trains */
 };
 
 struct tide_op;

@@ -63,7 +63,8 @@ struct tide_op {
     bool ends;        /* the forward pass can add a tensor to its result and apply ReLU before it writes */
     bool keeps;       /* its outputs depend on parameters alone and are states */
     bool passes;      /* the gradient goes unchanged to in[0] and in[1]: nothing to compute */
-    bool is_loss;     /* in training the backward kernel also does the forward pass */
+    bool is_loss;     /* in training the backward kernel also does the forward pass, and never adds to the
+                         gradient of in[0], which nothing may read afterwards */
 };
 
 /* Returns how many operands are the operator's own, without the added tensor. */

@@ -382,7 +382,7 @@ static int run_loss_backward(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
     struct track *x = &m->tracks[node->in[0]];
-    TIDE_CHECK(x->gradient, ==, TIDE_NONE); /* two losses of one tensor would have to add up */
+    TIDE_CHECK(x->gradient, ==, TIDE_NONE); /* nothing after the loss reads it (graph.c) */
     if (m->twice && !m->measures) {
         m->awaited[x->from_loss]--;
         set_gradient(m, node->in[0], x->from_loss);

@@ -563,6 +563,37 @@ static struct model new_tangle(int end)
     return m;
 }
 
+/* The kernel of a loss writes its gradient and cannot add to one. */
+static void a_loss_is_the_last_to_read_its_tensor(void **state)
+{
+    (void)state;
+    struct tide_head head = {.rows = 16, .tokens = 8, .loss = &tide_cross_entropy, .constants = -1};
+    int64_t C = 12, square[2] = {C, C}, rows = 2 * SEQUENCE, table[2] = {31, C};
+    for (int second = 0; second < 2; second++)
+        for (int trains = 0; trains < 2; trains++) {
+            struct tide_err err = {0};
+            struct tide_graph *g = tide_graph_new(TIDE_F32);
+            int targets = tide_graph_tensor(g, "targets", TIDE_INPUT, TIDE_I32, 1, &rows);
+            int tokens = tide_graph_parameter(g, "table", true, 2, table);
+            int matrix = tide_graph_parameter(g, "matrix", true, 2, square);
+            tide_graph_program(g, "program", trains);
+            int x = tide_op_embed(g, targets, tokens, tokens, -1, SEQUENCE), copy = tide_op_scale(g, x, 1);
+            tide_op_head(g, copy, tokens, targets, &head);
+            tide_op_head(g, x, tokens, targets, &head);
+            assert_int_equal(tide_graph_failed(g, &err), 0);
+            if (second)
+                tide_op_head(g, x, tokens, targets, &head);
+            else
+                tide_op_linear(g, x, matrix, -1, true);
+            assert_int_equal(tide_graph_failed(g, &err), trains ? -1 : 0);
+            if (trains)
+                assert_string_equal(
+                    err.text, second ? "head: 'embedding' has a loss, after which nothing may read it"
+                                     : "linear: 'embedding' has a loss, after which nothing may read it");
+            tide_graph_free(g);
+        }
+}
+
 /* In each parameter alone the slope of the loss along its gradient is the gradient's norm. */
 static void slopes_are_gradients(const struct model *m)
 {
@@ -619,6 +650,7 @@ int main(void)
         cmocka_unit_test(stored_numbers_compute_as_themselves),
         cmocka_unit_test(every_optimizer_gives_the_same_bits_under_every_plan),
         cmocka_unit_test(what_is_frozen_costs_nothing_and_stays),
+        cmocka_unit_test(a_loss_is_the_last_to_read_its_tensor),
         cmocka_unit_test(gradients_that_meet_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
