@@ -130,28 +130,47 @@ static void write_file(const char *name, const char *text)
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* In a made up tree: a group without a quota, in one of 2.5 processors, in one of 8; and none at the root. */
+/* Made up trees: a group without a quota, in one of 2.5 processors, in one of 8; and none at the root. Of
+ * version 1, the same with 1.5 processors in 4. */
 static void the_lowest_quota_above_a_process_counts(void **state)
 {
-    static const char *const groups[] = {"a", "a/b", "a/b/c", "other"};
-    static const char *const quotas[] = {"800000 100000\n", "250000 100000\n", "max 100000\n",
-                                         "100000 100000\n"};
+    static const char *const folders[] = {"a",   "a/b",   "a/b/c",   "other",
+                                          "cpu", "cpu/x", "cpu/x/y", "cpu/x/y/z"};
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"a/cpu.max", "800000 100000\n"},         {"a/b/cpu.max", "250000 100000\n"},
+                 {"a/b/c/cpu.max", "max 100000\n"},        {"other/cpu.max", "100000 100000\n"},
+                 {"cpu/cpu.cfs_quota_us", "-1\n"},         {"cpu/cpu.cfs_period_us", "100000\n"},
+                 {"cpu/x/cpu.cfs_quota_us", "200000\n"},   {"cpu/x/cpu.cfs_period_us", "50000\n"},
+                 {"cpu/x/y/cpu.cfs_quota_us", "150000\n"}, {"cpu/x/y/cpu.cfs_period_us", "100000\n"},
+                 {"cpu/x/y/z/cpu.cfs_quota_us", "-1\n"},   {"cpu/x/y/z/cpu.cfs_period_us", "100000\n"}};
     static const struct {
         const char *line;
         int64_t quota;
     } cases[] = {
-        {"0::/a/b/c\n", 3},    {"9:cpuset:/\n0::/a/b\n", 3}, {"0::/a\n", 8},
-        {"0::/\n", INT64_MAX}, {"0::/docker/4f2e/a/b\n", 3}, /* groups that are not mounted in a container */
-        {"0::/../../a\n", 8},  {"1:cpu:/a\n", INT64_MAX},
+        {"0::/a/b/c\n", 3},
+        {"9:cpuset:/\n0::/a/b\n", 3},
+        {"0::/a\n", 8},
+        {"0::/\n", INT64_MAX},
+        {"0::/docker/4f2e/a/b\n", 3}, /* groups that are not mounted in a container */
+        {"0::/../../a\n", 8},
+        {"1:cpu:/a\n", INT64_MAX},
+        {"1:cpu:/x/y/z\n0::/\n", 2},
+        {"4:cpu,cpuacct:/x\n", 4},
+        {"4:cpuacct,cpu:/docker/4f2e/x/y\n3:cpuset:/\n", 2},
+        {"4:cpuset,cpuacct:/x\n", INT64_MAX},
+        {"1:cpu:/x\n0::/a/b\n", 3},
     };
     char top[] = "/tmp/tidemark-groups.XXXXXX", name[256], self[128];
     (void)state;
     assert_non_null(mkdtemp(top));
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "%s/%s", top, groups[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(name, sizeof name, "%s/%s", top, folders[i]);
         assert_int_equal(mkdir(name, 0700), 0);
-        snprintf(name, sizeof name, "%s/%s/cpu.max", top, groups[i]);
-        write_file(name, quotas[i]);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "%s/%s", top, files[i].name);
+        write_file(name, files[i].text);
     }
     snprintf(self, sizeof self, "%s/self", top);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -160,10 +179,12 @@ static void the_lowest_quota_above_a_process_counts(void **state)
     }
     unlink(self);
     assert_int_equal(tide_processor_quota(self, top), INT64_MAX);
-    for (size_t i = 4; i-- > 0;) {
-        snprintf(name, sizeof name, "%s/%s/cpu.max", top, groups[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "%s/%s", top, files[i].name);
         unlink(name);
-        *strrchr(name, '/') = '\0';
+    }
+    for (size_t i = sizeof folders / sizeof *folders; i-- > 0;) {
+        snprintf(name, sizeof name, "%s/%s", top, folders[i]);
         rmdir(name);
     }
     assert_int_equal(rmdir(top), 0);

@@ -328,32 +328,33 @@ enum tide_isa tide_processor_broken(void)
 
 /* ---- how many there are */
 
-/* Returns the processors that cpu.max of cgroup 2 allows in one group; INT64_MAX: any number. */
-static int64_t quota_in(const char *directory)
+/* Reads one or two numbers from a file of a group. Returns how many. */
+static int read_numbers(const char *directory, const char *leaf, long long *first, long long *second)
 {
-    char name[2 * PATH_MAX + sizeof "/cpu.max"];
-    long long most, period;
-    snprintf(name, sizeof name, "%s/cpu.max", directory);
+    char name[2 * PATH_MAX + 64];
+    snprintf(name, sizeof name, "%s/%s", directory, leaf);
     FILE *file = fopen(name, "re");
-    if (!file)
-        return INT64_MAX;
-    int read = fscanf(file, "%lld %lld", &most, &period);
-    fclose(file);
-    return read == 2 && most > 0 && period > 0 ? (most + period - 1) / period : INT64_MAX;
-}
-
-int64_t tide_processor_quota(const char *groups, const char *root)
-{
-    char line[PATH_MAX], directory[2 * PATH_MAX];
-    const char *group = "";
-    FILE *file = fopen(groups, "re");
-    while (file && !*group && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::/", 4) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            group = line + 3;
-        }
+    int read = file ? fscanf(file, "%lld %lld", first, second) : 0;
     if (file)
         fclose(file);
+    return read;
+}
+
+/* Returns the processors that one group is allowed, rounded up; INT64_MAX: any number. */
+static int64_t quota_in(const char *directory)
+{
+    long long most = 0, period = 0, none;
+    if (read_numbers(directory, "cpu.max", &most, &period) != 2) { /* not of version 2 */
+        read_numbers(directory, "cpu.cfs_quota_us", &most, &none);
+        read_numbers(directory, "cpu.cfs_period_us", &period, &none);
+    }
+    return most > 0 && period > 0 ? (most + period - 1) / period : INT64_MAX;
+}
+
+/* Returns the lowest quota of a group and those above it. */
+static int64_t lowest_quota(const char *root, const char *group)
+{
+    char directory[2 * PATH_MAX];
     snprintf(directory, sizeof directory, "%s%s", root, group);
     /* In a container the path may begin with "/.." or with groups that are not mounted. */
     while (*group && (strncmp(group, "/..", 3) == 0 || access(directory, F_OK))) {
@@ -367,6 +368,39 @@ int64_t tide_processor_quota(const char *groups, const char *root)
         int64_t above = quota_in(directory);
         least = above < least ? above : least;
     }
+    return least;
+}
+
+/* True if "cpu" is in a list such as "cpu,cpuacct". */
+static bool has_cpu(char *controllers)
+{
+    char *rest = NULL;
+    for (char *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+        if (strcmp(name, "cpu") == 0)
+            return true;
+    return false;
+}
+
+int64_t tide_processor_quota(const char *groups, const char *root)
+{
+    char line[PATH_MAX], first[PATH_MAX];
+    int64_t least = INT64_MAX;
+    FILE *file = fopen(groups, "re");
+    snprintf(first, sizeof first, "%s/cpu", root);
+    while (file && fgets(line, sizeof line, file)) {
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group || group[1] != '/')
+            continue;
+        *group++ = '\0';
+        group[strcspn(group, "\n")] = '\0';
+        bool unified = strcmp(line, "0:") == 0;
+        if (!unified && !has_cpu(controllers + 1))
+            continue;
+        int64_t quota = lowest_quota(unified ? root : first, group);
+        least = quota < least ? quota : least;
+    }
+    if (file)
+        fclose(file);
     return least;
 }
 

@@ -45,8 +45,9 @@ double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier
 /* How many processors this process may use at once, by its affinity and its cgroup's quota. At least 1. */
 int tide_processors(void);
 
-/* The lowest quota of processors, rounded up, of a group of cgroup 2 and all groups above it; INT64_MAX:
- * none. groups: a file as /proc/self/cgroup; root: where groups are mounted. */
+/* The lowest quota of processors, rounded up, of a process's group and all groups above it, of either version
+ * of cgroups; INT64_MAX: none. groups: a file as /proc/self/cgroup; root: where groups are mounted, those of
+ * version 1 in its folder "cpu". */
 int64_t tide_processor_quota(const char *groups, const char *root);
 
 /* True if trial() returns true without an illegal instruction or a memory fault. Do not call it while other
