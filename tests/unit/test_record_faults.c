@@ -470,7 +470,7 @@ static void what_waits_takes_16_mib_at_most(void **state)
         if (i % 100 == 0)
             assert_int_equal(tide_writer_stack(writer, frames, 100, &id, &err), 0);
     }
-    if (!SANITIZED)
+    if (!SANITIZED && !getenv("TIDEMARK_VALGRIND")) /* which has a malloc of its own */
         assert_in_range(most_bytes - before, 10 << 20, 16 << 20);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(tide_writer_free(writer, &err), 0);
