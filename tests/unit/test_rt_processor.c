@@ -54,7 +54,8 @@ static void a_trial_that_fails_in_any_way_is_no_end(void **state)
         assert_true(tide_processor_try(is_right));
         assert_false(tide_processor_try(is_wrong));
         assert_false(tide_processor_try(is_illegal));
-        assert_false(tide_processor_try(reads_nowhere));
+        if (!getenv("TIDEMARK_VALGRIND")) /* which would report it */
+            assert_false(tide_processor_try(reads_nowhere));
     }
     sigaction(SIGILL, NULL, &after);
     assert_true(before.sa_handler == after.sa_handler);
