@@ -501,14 +501,20 @@ static bool same_args(const struct tide_member *a, const struct tide_member *b)
     return a->args_len == b->args_len && a->args_len && memcmp(a->args, b->args, a->args_len) == 0;
 }
 
-/* The parent. For an orphan, whose parent is no longer known, the oldest member that runs the same. */
+/* A process keeps its age when it becomes another program, as a member that comes after its children. */
+static bool began_before(const struct tide_member *a, const struct tide_member *b)
+{
+    return a->start_ticks != b->start_ticks ? a->start_ticks < b->start_ticks : a->pid < b->pid;
+}
+
+/* The parent. For an orphan, whose parent is no longer known, the first older member that runs the same. */
 static const struct tide_member *forebear(const struct tide_tree *tree, const struct tide_member *member)
 {
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
     if (parent || !member->args_len)
         return parent;
-    for (size_t i = 0; i < tree->member_count && tree->members[i] != member; i++)
-        if (same_args(tree->members[i], member))
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (began_before(tree->members[i], member) && same_args(tree->members[i], member))
             return tree->members[i];
     return NULL;
 }

@@ -137,6 +137,41 @@ static void a_forked_process_that_runs_its_program_at_once_is_one_member(void **
     assert_int_equal(alive(), 2);
 }
 
+/* Its children are first seen with the exec, so before the member that it is from then on. The command's own
+ * parent is no member: of such an orphan, an older member that runs the same is taken for its origin. */
+static void a_program_that_forks_at_once_is_no_worker_of_its_children(void **state)
+{
+    (void)state;
+    struct fake_process p = shell(1);
+    old_member(&p);
+    p.stack = 9000;
+    p.name = "forky";
+    p.args = "forky|";
+    fake_put(&p);
+    for (int pid = 200; pid < 203; pid++)
+        fake_put(&(struct fake_process){
+            .pid = pid, .parent = 100, .start = 50, .stack = 9000, .name = "forky", .args = "forky|"});
+    look();
+    look();
+    assert_string_equal(member(100)->role, "forky");
+    assert_false(member(100)->forked);
+    for (int pid = 200; pid < 203; pid++)
+        assert_string_equal(member(pid)->role, "worker of forky");
+}
+
+/* The program before is a member until the next look, and runs the same. */
+static void a_program_that_begins_itself_again_is_no_worker_of_itself(void **state)
+{
+    (void)state;
+    struct fake_process p = shell(1);
+    old_member(&p);
+    p.stack = 9000;
+    p.anon = 100;
+    look_at(&p);
+    assert_int_equal(tree.member_count, 2);
+    assert_string_equal(member(100)->role, "bash");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +180,8 @@ int main(void)
         TEST(an_exec_that_takes_long_is_one),
         TEST(a_program_that_begins_itself_again_with_more_is_found),
         TEST(a_forked_process_that_runs_its_program_at_once_is_one_member),
+        TEST(a_program_that_forks_at_once_is_no_worker_of_its_children),
+        TEST(a_program_that_begins_itself_again_is_no_worker_of_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
