@@ -89,8 +89,9 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
         s->at_x = tide_axis_at(s->assessment->axis, s->at_ns);
         double x =
             tide_axis_at(s->assessment->axis, s->to_ns) - tide_axis_at(s->assessment->axis, s->from_ns);
-        d->stretch = fmin(i ? d->stretch : INFINITY, d->x_is_steps ? x : x * s->seconds_per_x);
+        s->stretch = d->x_is_steps ? x : x * s->seconds_per_x;
     }
+    d->stretch = fmin(a->stretch, b->stretch);
     if (!o->usual || !d->x_is_steps)
         return 0;
     double common = fmin(a->at_x, b->at_x);
@@ -208,6 +209,22 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
     return 0;
 }
 
+/* If the kernel killed only one of the two for lack of memory, that one is worse. But the rates count where
+ * they decided the same, or against B; and if B made fewer steps, it might have been killed later. */
+static void weigh_deaths(struct tide_diff *d)
+{
+    const struct tide_diff_side *a = &d->sides[0], *b = &d->sides[1];
+    bool a_killed = a->assessment->death.cause == TIDE_DEATH_OOM;
+    bool b_killed = b->assessment->death.cause == TIDE_DEATH_OOM;
+    bool leaves_it =
+        d->result == TIDE_DIFF_WORSE || (a_killed && d->result == TIDE_DIFF_BETTER) || a_killed == b_killed;
+    if (leaves_it)
+        return;
+    bool as_far = !d->x_is_steps || b->stretch >= AS_LONG * a->stretch;
+    d->result = b_killed ? TIDE_DIFF_WORSE : as_far ? TIDE_DIFF_BETTER : TIDE_DIFF_UNDECIDED;
+    d->by_death = true;
+}
+
 /* The verdicts on the whole decide; but a part that leaks only in B makes it worse all the same. */
 static void conclude(struct tide_diff *d)
 {
@@ -223,6 +240,7 @@ static void conclude(struct tide_diff *d)
         d->result = TIDE_DIFF_WORSE;
         d->culprit = s->name;
     }
+    weigh_deaths(d);
 }
 
 /* --- call sites ---------------------------------------------------------------------------------------- */
@@ -343,7 +361,7 @@ static bool is_on_device(const struct tide_diff_site *row)
 /* A site's share of the change of its kind of memory: of the rate if that changed, else of the bytes. */
 static void share_out(struct tide_diff *d)
 {
-    bool by_rate = d->result == TIDE_DIFF_WORSE || d->result == TIDE_DIFF_BETTER;
+    bool by_rate = !d->by_death && (d->result == TIDE_DIFF_WORSE || d->result == TIDE_DIFF_BETTER);
     const struct tide_diff_side *faster = &d->sides[d->result == TIDE_DIFF_WORSE];
     bool device = faster->assessment->judged[0].subject == TIDE_SUBJECT_GPU;
     double rate = d->between ? 0 : rate_change(&d->sides[0].rate, &d->sides[1].rate);

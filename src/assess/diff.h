@@ -14,9 +14,11 @@
 #include "assess/moment.h"
 
 enum tide_diff_result {
-    TIDE_DIFF_SAME,      /* neither is worse */
-    TIDE_DIFF_BETTER,    /* a leak is gone, or slower beyond the intervals of both rates and by a tenth */
-    TIDE_DIFF_WORSE,     /* a new leak, or a faster one beyond the intervals and by a tenth */
+    TIDE_DIFF_SAME,   /* neither is worse */
+    TIDE_DIFF_BETTER, /* a leak is gone, or slower beyond the intervals of both rates and by a tenth; or only
+                         A was killed for lack of memory */
+    TIDE_DIFF_WORSE,  /* a new leak, or a faster one beyond the intervals and by a tenth; or only B was killed
+                         for lack of memory */
     TIDE_DIFF_UNDECIDED, /* one of the two is too short to tell, or the new leak is too small */
 };
 
@@ -62,6 +64,7 @@ struct tide_diff_side {
     double at_x;            /* the same on the axis; NAN outside */
     double seconds_per_x;   /* to make rates comparable */
     double seconds_per_look;
+    double stretch;       /* steps (or seconds) that it trained for */
     double live_bytes[2]; /* of all call sites at that moment: in RAM, and on devices */
     struct tide_diff_rate rate;
 };
@@ -72,6 +75,7 @@ struct tide_diff {
     bool has_sites;
     bool x_is_steps; /* rates are per step */
     double stretch;  /* steps (or seconds) that both trained for */
+    bool by_death;   /* that one of the two was killed for lack of memory decided, not the rates */
     bool same_step;  /* both are compared at the last common step, because one run is longer */
     enum tide_diff_result result;
     const char *culprit; /* name of the subject that made it worse, if that is not the worst one; else NULL */

@@ -92,7 +92,7 @@ const struct tide_command tide_command_diff = {
         "holds the bytes. Call sites are matched by the functions and files of their stacks, even when lines have moved. A difference that sampling alone can "
         "cause is not reported.\n"
         "\n"
-        "The second run is worse when something leaks that did not leak in the first, or when it leaks faster by more than a tenth and beyond the 95 % intervals of both rates. A new leak of less than 256 KiB in all is undecided. Memory that is "
+        "The second run is worse when something leaks that did not leak in the first, or when it leaks faster by more than a tenth and beyond the 95 % intervals of both rates. A new leak of less than 256 KiB in all is undecided. It is also worse when only the second run was killed for lack of memory. Memory that is "
         "larger but does not grow is shown, and does not count as worse.",
     .exits =
         "0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",

@@ -21,11 +21,12 @@ def made(tmp_path):
     """made(name, leak=bytes per step, ...) -> path of a recording of a run of `steps` steps, one look at each."""
 
     def make(name, leak=0, steps=400, base=100 * MIB, held=None, shift=0, heap=True, script="train.py", worker=0, seed=1,
-             small=0, quiet=False, swing=0):
+             small=0, quiet=False, swing=0, signal=0, oom=False):
         rng = random.Random(seed)
         recording = Recording(tmp_path / name)
-        recording.meta(command=script, started_wall_s=1, interval_ns=10**8, exit_status=0, ended_ns=steps * 10**8)
-        main = recording.process(100, "python3", role=script)
+        recording.meta(command=script, started_wall_s=1, interval_ns=10**8, ended_ns=steps * 10**8, exit_signal=signal,
+                       exit_status=128 + signal if signal else 0)
+        main = recording.process(100, "python3", role=script, **({"ended": steps / 10} if signal else {}))
         other = recording.process(101, "python3", parent=1, role=f"worker of {script}")
         sites = []
         if heap:
@@ -42,6 +43,8 @@ def made(tmp_path):
             if heap and step == 0:
                 recording.hold(tick, sites[1], 20 * MIB if held is None else held, 4)
                 recording.hold(tick, sites[2], 8 * MIB + small, 80_000)
+        if oom:
+            recording.put("note", t_ns=steps * 10**8, text="the kernel killed 1 process", kills=1)
         return recording.close()
 
     return make
@@ -123,6 +126,53 @@ def test_a_worker_that_leaks_is_worse_though_the_leak_of_the_parent_is_gone(made
     got = tidemark("diff", a, b)
     assert got.code == 1
     assert got.out.startswith("tidemark: WORSE: worker of train.py leaks now and did not before; as a whole, A leaks 200 KiB per step")
+
+
+def test_a_run_that_was_killed_for_lack_of_memory_is_worse(made, tidemark):
+    a, b = made("a.tide"), made("b.tide", signal=9, oom=True, seed=2)
+    got = tidemark("diff", a, b)
+    assert got.code == 1
+    assert got.out.startswith("tidemark: WORSE: B was killed by the OOM killer at step 399; A is flat, B is flat\n"), got.out
+    assert "KILLED by the OOM killer: train.py[100]" in next(s for s in got.out.splitlines() if s.startswith("  B "))
+    got = tidemark("diff", "--json", a, b)
+    assert got.json["result"] == "worse" and got.json["a"]["death"] is None
+    assert got.json["b"]["death"]["cause"] == "oom" and got.json["b"]["death"]["step"] == 399
+    got = tidemark("diff", b, a)
+    assert got.code == 0
+    assert got.out.startswith("tidemark: BETTER: A was killed by the OOM killer at step 399; A is flat, B is flat\n"), got.out
+
+
+def test_a_kill_for_lack_of_memory_outweighs_a_leak_that_is_gone(made, tidemark):
+    a, b = made("a.tide", leak=200 * KIB), made("b.tide", signal=9, oom=True)
+    got = tidemark("diff", a, b)
+    assert got.code == 1
+    assert got.out.startswith("tidemark: WORSE: B was killed by the OOM killer at step 399; A leaks 200 KiB per step, B is flat\n")
+    assert tidemark("diff", b, a).code == 1  # a leak that is new is worse all the same
+    assert "A was killed by the OOM killer at step 399; " in tidemark("diff", b, a).out.splitlines()[0]
+
+
+def test_where_both_were_killed_for_lack_of_memory_the_leaks_decide(made, tidemark):
+    a, b = made("a.tide", leak=200 * KIB, signal=9, oom=True), made("b.tide", leak=100 * KIB, signal=9, oom=True)
+    got = tidemark("diff", a, b)
+    assert got.code == 0
+    assert got.out.startswith("tidemark: BETTER: both were killed by the OOM killer; A leaks 200 KiB per step, B leaks 100")
+    assert tidemark("diff", b, a).code == 1
+
+
+def test_a_run_that_ended_sooner_is_not_better_than_one_that_was_killed(made, tidemark):
+    a, b = made("a.tide", signal=9, oom=True), made("b.tide", steps=200)
+    got = tidemark("diff", a, b)
+    assert got.code == 3
+    assert got.out.startswith("tidemark: UNDECIDED: A was killed by the OOM killer at step 399, and B made fewer steps; A is flat")
+
+
+def test_a_kill_by_another_signal_is_said_and_does_not_decide(made, tidemark):
+    a, b = made("a.tide"), made("b.tide", signal=9, seed=2)
+    got = tidemark("diff", a, b)
+    assert got.code == 0 and got.out.startswith("tidemark: NO WORSE: A is flat, B is flat\n"), got.out
+    assert "KILLED by SIGKILL: train.py[100]" in next(s for s in got.out.splitlines() if s.startswith("  B "))
+    got = tidemark("diff", "--json", a, b)
+    assert got.json["b"]["death"]["cause"] == "signal" and "KILLED by SIGKILL" in got.json["b"]["sentence"]
 
 
 def test_more_memory_without_growth_is_shown_and_no_worse(made, tidemark):

@@ -61,9 +61,25 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
         tide_buf_format(b, "%s %s", name, words[v->kind]);
 }
 
+/* "B was killed by the OOM killer at step 200; ", if one of them was. */
+static void put_deaths(struct tide_buf *b, const struct tide_diff *d)
+{
+    const struct tide_death *death[2] = {&d->sides[0].assessment->death, &d->sides[1].assessment->death};
+    bool killed[2] = {death[0]->cause == TIDE_DEATH_OOM, death[1]->cause == TIDE_DEATH_OOM};
+    if (killed[0] && killed[1])
+        tide_buf_text(b, "both were killed by the OOM killer; ");
+    if (killed[0] == killed[1])
+        return;
+    tide_buf_format(b, "%s was killed by the OOM killer", killed[1] ? "B" : "A");
+    if (isfinite(death[killed[1]]->step))
+        tide_buf_format(b, " at step %s", TIDE_COUNT(death[killed[1]]->step));
+    tide_buf_text(b, d->by_death && d->result == TIDE_DIFF_UNDECIDED ? ", and B made fewer steps; " : "; ");
+}
+
 static void put_answer(struct tide_buf *b, const struct tide_diff *d)
 {
     tide_buf_format(b, "%s: ", results[d->result].headline);
+    put_deaths(b, d);
     if (d->culprit)
         tide_buf_format(b, "%s leaks now and did not before; as a whole, ", d->culprit);
     put_verdict(b, d, 0);
@@ -72,7 +88,7 @@ static void put_answer(struct tide_buf *b, const struct tide_diff *d)
     const struct tide_diff_rate *rate[2] = {&d->sides[0].rate, &d->sides[1].rate};
     if (rate[0]->bytes > 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_SAME)
         tide_buf_text(b, ": at the same rate, as far as two runs can tell");
-    if (rate[0]->bytes <= 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_UNDECIDED)
+    if (rate[0]->bytes <= 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_UNDECIDED && !d->by_death)
         tide_buf_text(b, ": too little to tell in runs this short");
 }
 
@@ -231,7 +247,7 @@ static void print_sides(const struct tide_diff *d, FILE *out)
     char sentence[2 * LINE];
     for (int side = 0; side < 2; side++) {
         const struct tide_diff_side *s = &d->sides[side];
-        tide_judged_sentence(&s->assessment->judged[0], s->assessment, sentence, sizeof sentence);
+        tide_assessment_sentence(s->assessment, sentence, sizeof sentence);
         fprintf(out, "  %s           %s: %s\n", side ? "B" : "A", TIDE_SHOWN(s->source, 128), sentence);
     }
     if (d->same_step)
@@ -269,11 +285,12 @@ static void json_side(struct tide_json *json, const struct tide_diff *d, int sid
     const struct tide_diff_side *s = &d->sides[side];
     const struct tide_judged *worst = &s->assessment->judged[0];
     char sentence[2 * LINE];
-    tide_judged_sentence(worst, s->assessment, sentence, sizeof sentence);
+    tide_assessment_sentence(s->assessment, sentence, sizeof sentence);
     tide_json_object(json, side ? "b" : "a");
     tide_json_text(json, "source", s->source);
     tide_json_text(json, "verdict", tide_verdict_name(worst->verdict.kind));
     tide_json_text(json, "sentence", sentence);
+    tide_death_json(json, &s->assessment->death);
     if (!d->between)
         json_rate(json, d->x_is_steps, &s->rate);
     tide_json_real(json, "at_step", worst->x_is_steps ? s->at_x : NAN);

@@ -2,7 +2,6 @@
  * verdict_json.c - an assessment as the document "tidemark.verdict/1".
  */
 #include "base/clock.h"
-#include "base/json.h"
 #include "show/text/verdict_text.h"
 
 #include <math.h>
@@ -107,7 +106,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     json_crest(json, &j->crest);
 }
 
-static void json_death(struct tide_json *json, const struct tide_death *d)
+void tide_death_json(struct tide_json *json, const struct tide_death *d)
 {
     if (d->cause == TIDE_DEATH_NONE) {
         tide_json_null(json, "death");
@@ -132,7 +131,7 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     struct tide_json json;
     tide_json_document(&json, out, false, "tidemark.verdict/1");
     tide_json_text(&json, "source", source);
-    json_death(&json, &a->death);
+    tide_death_json(&json, &a->death);
     json_judged(&json, &a->judged[0], a);
     tide_json_real(&json, "pss_known_share", a->pss_known);
     tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);

@@ -5,6 +5,7 @@
 #define TIDE_VERDICT_TEXT_H
 
 #include "assess/assessment.h"
+#include "base/json.h"
 
 #include <stdio.h>
 
@@ -36,6 +37,9 @@ void tide_assessment_print(const struct tide_assessment *assessment, FILE *out);
 
 /* One short line: "floor +208 KiB/step, limit in 9 h 10 m". For status lines; escaped. */
 void tide_assessment_brief(const struct tide_assessment *assessment, char *out, size_t size);
+
+/* Writes the member "death" of a document: null if nobody was killed. */
+void tide_death_json(struct tide_json *json, const struct tide_death *death);
 
 /* Writes the document "tidemark.verdict/1". source: the file's name, unescaped. */
 void tide_assessment_json(const struct tide_assessment *assessment, const char *source, FILE *out);
