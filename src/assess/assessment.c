@@ -21,8 +21,19 @@ struct tide_assessment_private {
 
 /* --- limits -------------------------------------------------------------------------------------------- */
 
+static void find_rlimits(struct tide_assessing *s)
+{
+    for (size_t i = 0; i < s->h->limit_count; i++) {
+        const struct tide_limit *l = &s->h->limits[i];
+        if (!strncmp(l->name, "rlimit AS ", 10))
+            s->rlimits[TIDE_RLIMIT_AS] = l;
+        else if (!strncmp(l->name, "rlimit DATA ", 12))
+            s->rlimits[TIDE_RLIMIT_DATA] = l;
+    }
+}
+
 /* Finds the lowest limit of the tree at the end: of each name, the last counts. "gpu N" and "rlimit" limits
- * are not the tree's. */
+ * are not the tree's. One that the user asks about is the only one. */
 static int find_limit(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
@@ -34,6 +45,7 @@ static int find_limit(struct tide_assessing *s)
         return 0;
     }
     int status = 0;
+    find_rlimits(s);
     tide_map_init(&newer, h->limit_count + 1);
     for (size_t i = h->limit_count; i-- > 0 && status == 0;) {
         const struct tide_limit *l = &h->limits[i];
@@ -377,6 +389,30 @@ double tide_assessing_limit(const struct tide_assessing *s, double now)
     return s->a->limit_bytes - fmax(s->tree_now - now, 0);
 }
 
+/* Lowers the limit to what a process may reach before it hits one of its own. These count what it maps or
+ * asks for, touched or not: when it was largest, that left so much room. */
+static void heed_rlimits(const struct tide_assessing *s, const struct tide_history_process *p,
+                         struct tide_judged *j)
+{
+    const struct tide_history_point *top = p->points;
+    for (size_t i = 0; i < p->point_count; i++)
+        if (p->points[i].private_bytes >= top->private_bytes)
+            top = &p->points[i];
+    for (enum tide_rlimit r = TIDE_RLIMIT_AS; r < TIDE_RLIMITS && p->point_count; r++) {
+        const struct tide_limit *l = s->rlimits[r];
+        int64_t taken = r == TIDE_RLIMIT_AS ? top->mapped_bytes : top->asked_bytes;
+        if (!l || l->bytes <= 0 || l->t_ns > tide_assessing_end(s, p))
+            continue;
+        taken = taken < 0 ? top->private_bytes : taken; /* not known: this at least */
+        double most = (double)top->private_bytes + fmax((double)(l->bytes - taken), 0);
+        if (most >= j->limit_bytes)
+            continue;
+        j->limit_bytes = most;
+        j->rlimit = r;
+        j->rlimit_bytes = (double)l->bytes;
+    }
+}
+
 /* True if these times span too few buckets to judge anything. */
 static bool is_brief(const struct tide_assessing *s, int64_t began_ns, int64_t ended_ns)
 {
@@ -407,6 +443,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .own_pages = own_pages,
                             .python = tide_process_is_python(p),
                             .limit_bytes = tide_assessing_limit(s, now)};
+    if (!own_pages) /* a page that is copied is mapped already */
+        heed_rlimits(s, p, &j);
     size_t before = s->a->count;
     int status = tide_assessing_levels(s, levels, count, p->row.began_ns, ended, as_read, j);
     tide_arena_rewind(s->scratch, mark);

@@ -45,6 +45,9 @@ struct tide_kept {
 
 enum tide_kept_where { TIDE_KEPT_UNKNOWN, TIDE_KEPT_AT_THE_END, TIDE_KEPT_IN_PAGES, TIDE_KEPT_IN_HOLES };
 
+/* A limit that holds for each process by itself, on more than its memory. */
+enum tide_rlimit { TIDE_RLIMIT_NONE, TIDE_RLIMIT_AS, TIDE_RLIMIT_DATA, TIDE_RLIMITS };
+
 /* Peaks that rise from epoch to epoch over a floor that does not. */
 struct tide_crest {
     size_t epochs;                  /* how many were compared; 0: peaks do not rise */
@@ -75,8 +78,11 @@ struct tide_judged {
                           tree" */
     bool x_is_steps;
     double seconds_per_step; /* 1 without steps; NAN: not known */
-    double limit_bytes;      /* what this series may reach before the tree hits its limit; NAN: none known */
+    double limit_bytes;      /* what this series may reach before a limit is hit; NAN: none known */
+    enum tide_rlimit rlimit; /* the limit is the process's own; NONE: the tree's */
+    double rlimit_bytes;     /* of address space, or of data */
     bool limit_by_all;       /* the forecast is the tree's: more grows than this series */
+    bool limit_by_one;       /* the forecast is that of a process in this sum */
     char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
     char jump_mark[80];      /* escaped: what happened at the jump ("start of epoch 3"); "" if nothing */
     struct tide_crest crest;

@@ -33,8 +33,9 @@ struct tide_assessing {
     size_t *by_role; /* indices of processes by role, within a role in the order of first sight */
     size_t *role_of; /* per process: the number of its role, from 0 */
     size_t role_count;
-    double tree_now; /* counted bytes at the end */
-    double *rest;    /* per process: what is added to its private bytes in a sum (sums.c) */
+    double tree_now;                                /* counted bytes at the end */
+    const struct tide_limit *rlimits[TIDE_RLIMITS]; /* the last of each; NULL: none */
+    double *rest; /* per process: what is added to its private bytes in a sum (sums.c) */
     struct tide_err *err;
 };
 

@@ -162,9 +162,30 @@ static void forecast_of_all(struct tide_assessment *a)
             !(tree->slope_low > v->slope_high) || !(tree->limit_x < v->limit_x))
             continue;
         worst->limit_by_all = true;
+        worst->rlimit = TIDE_RLIMIT_NONE;
         v->limit_x = tree->limit_x;
         v->limit_x_low = tree->limit_x_low;
         v->limit_x_high = tree->limit_x_high;
+    }
+}
+
+/* Where a sum grows, one of its processes may hit a limit of its own first. */
+static void forecast_of_one(struct tide_assessment *a)
+{
+    struct tide_judged *worst = &a->judged[0];
+    struct tide_verdict *v = &worst->verdict;
+    bool role = worst->subject == TIDE_SUBJECT_ROLE, sum = role || worst->subject == TIDE_SUBJECT_TREE;
+    for (size_t i = 1; i < a->count && sum && v->kind == TIDE_LEAK; i++) {
+        const struct tide_judged *one = &a->judged[i];
+        if (!one->rlimit || !(one->verdict.limit_x < (isnan(v->limit_x) ? INFINITY : v->limit_x)) ||
+            (role && strcmp(one->role, worst->role) != 0))
+            continue;
+        worst->limit_by_one = true;
+        worst->rlimit = one->rlimit;
+        worst->rlimit_bytes = one->rlimit_bytes;
+        v->limit_x = one->verdict.limit_x;
+        v->limit_x_low = one->verdict.limit_x_low;
+        v->limit_x_high = one->verdict.limit_x_high;
     }
 }
 
@@ -186,6 +207,7 @@ void tide_assessing_rank(struct tide_assessment *a)
     memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
     a->judged[0] = first;
     forecast_of_all(a);
+    forecast_of_one(a);
 }
 
 /* Returns the end of training: after its last step a program may free all that it had. */

@@ -346,6 +346,71 @@ static void what_a_process_gives_back_is_not_what_others_have(void **state)
     tide_assessment_free(a);
 }
 
+/* Leaks 1 MiB a step from 100 MiB on, for 300 steps, in each of `count` workers: of what a worker maps 100
+ * MiB are not memory of its own, and of what it asked for 20 MiB are untouched. */
+static struct tide_assessment *leak_below(struct made *m, int count, char *text, size_t size)
+{
+    int64_t parent = add_process(m, 100, 0, "python", "train.py"), worker[4];
+    for (int i = 0; i < count; i++)
+        worker[i] = add_process(m, 101 + i, parent, "python", "worker");
+    for (int64_t step = 0; step < 300; step++) {
+        int64_t held = (100 + step) * MIB;
+        mark(m, parent, TIDE_MARK_STEP, step, "");
+        look(m, count + 1, count * held + 10 * MIB);
+        sample(m, parent, 10 * MIB);
+        for (int i = 0; i < count; i++)
+            put_sample(m, (struct tide_sample){.process = worker[i],
+                                               .anon_bytes = held,
+                                               .asked_bytes = held + 20 * MIB,
+                                               .mapped_bytes = held + 100 * MIB});
+    }
+    return finish(m, text, size);
+}
+
+#define AS   "rlimit AS (address space of each process)"
+#define DATA "rlimit DATA (data of each process)"
+
+/* What counts against it is not what is judged: mappings that are not touched, or not of memory. */
+static void a_limit_of_each_process_is_reached_by_what_it_maps_or_asks_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *words;
+        int64_t mib, step; /* 4 GiB: the tightest is the host's */
+    } cases[] = {{AS, "1.0 GiB of address space (ulimit -v) would have been reached at step 824", 1024, 824},
+                 {DATA, "512 MiB of data (ulimit -d) would have been reached at step 392", 512, 392},
+                 {AS, "2.0 GiB (host memory) would have been reached at step 1,9", 4096, 1938}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        struct made m = begin();
+        limit(&m, "host memory", 2 * GIB);
+        limit(&m, AS, 3 * GIB);
+        limit(&m, cases[i].name, cases[i].mib * MIB);
+        struct tide_assessment *a = leak_below(&m, 1, text, sizeof text);
+        assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+        assert_true(fabs(a->judged[0].verdict.limit_x - (double)cases[i].step) < 2);
+        if (!strstr(text, cases[i].words))
+            fail_msg("%s", text);
+        tide_assessment_free(a);
+    }
+}
+
+/* Together they come to 2 GiB of the host's 60 when one of them comes to its own. */
+static void of_several_that_leak_the_first_at_its_own_limit_is_named(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    limit(&m, "host memory", 60 * GIB);
+    limit(&m, AS, GIB);
+    struct tide_assessment *a = leak_below(&m, 4, text, sizeof text);
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_ROLE);
+    assert_true(fabs(a->judged[0].verdict.limit_x - 824) < 2);
+    assert_non_null(strstr(
+        text, "1.0 GiB of address space (ulimit -v) would have been reached at step 824 by one of them"));
+    tide_assessment_free(a);
+}
+
 /* A child, whose own pages are read as well: by 256 KiB a step more are there, or more of those that were
  * there are its own. */
 static enum tide_verdict_kind rising_in_a_child(bool there, char *text, size_t size)
@@ -519,6 +584,8 @@ int main(void)
         cmocka_unit_test(of_an_ended_run_nothing_would_settle_it_any_more),
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
+        cmocka_unit_test(a_limit_of_each_process_is_reached_by_what_it_maps_or_asks_for),
+        cmocka_unit_test(of_several_that_leak_the_first_at_its_own_limit_is_named),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
         cmocka_unit_test(what_is_touched_of_an_arena_without_a_reservation_was_asked_for),
         cmocka_unit_test(a_little_of_what_he_had_is_no_finding),

@@ -68,7 +68,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_real(json, "stair_period", v->stair_period);
     static const char *const stairs_at[] = {NULL, "epoch", "phase"};
     tide_json_text(json, "stairs_at", stairs_at[v->stairs_at]);
-    tide_json_whole(json, "limit_bytes", j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes);
+    tide_json_whole(json, "limit_bytes", tide_judged_limit(j, a));
     tide_json_whole(json, "limit_step", steps ? v->limit_x : NAN);
     tide_json_whole(json, "limit_second", steps ? NAN : v->limit_x);
     tide_json_whole(json, "seconds_to_limit", (v->limit_x - v->x_last) * j->seconds_per_step);
@@ -134,7 +134,10 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     tide_death_json(&json, &a->death);
     json_judged(&json, &a->judged[0], a);
     tide_json_real(&json, "pss_known_share", a->pss_known);
-    tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);
+    tide_json_text(&json, "limit_name",
+                   a->judged[0].rlimit        ? tide_rlimit_names[a->judged[0].rlimit]
+                   : isfinite(a->limit_bytes) ? a->limit_name
+                                              : NULL);
     tide_json_text(&json, "others", a->others[0] ? a->others : NULL);
     tide_json_real(&json, "broke_off_seconds", a->broke_off);
     tide_json_real(&json, "gap_seconds", a->gap_seconds > 0 ? a->gap_seconds : NAN);

@@ -430,14 +430,25 @@ static void put_headline(struct tide_buf *b, const struct tide_judged *j)
                     j->name);
 }
 
+const char *const tide_rlimit_names[] = {
+    [TIDE_RLIMIT_AS] = "address space (ulimit -v)", [TIDE_RLIMIT_DATA] = "data (ulimit -d)"};
+
+double tide_judged_limit(const struct tide_judged *j, const struct tide_assessment *a)
+{
+    return j->rlimit ? j->rlimit_bytes : j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes;
+}
+
 static void put_limit(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_verdict *v = &j->verdict;
-    double limit = j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes;
-    bool typed = j->subject != TIDE_SUBJECT_GPU && !strcmp(a->limit_name, "--limit");
+    double limit = tide_judged_limit(j, a);
+    bool of_tree = j->subject != TIDE_SUBJECT_GPU && !j->rlimit;
+    bool typed = of_tree && !strcmp(a->limit_name, "--limit");
     char text[TIDE_UNITS_TEXT];
     tide_buf_text(b, typed ? tide_typed_size_text(limit, text) : tide_size_text(limit, text));
-    if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
+    if (j->rlimit)
+        tide_buf_format(b, " of %s", tide_rlimit_names[j->rlimit]);
+    else if (a->limit_name[0] && of_tree)
         tide_buf_format(b, " (%s)", a->limit_name);
     bool sooner = v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast uses the rate of the last third */
     bool reached = v->limit_x <= v->x_last;
@@ -447,6 +458,8 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     tide_buf_text(b, PLACE(j, v->limit_x));
     if (j->limit_by_all)
         tide_buf_text(b, " by all processes together");
+    if (j->limit_by_one)
+        tide_buf_text(b, " by one of them");
     if (!isfinite(j->seconds_per_step) || reached)
         return;
     double high_s = (v->limit_x_high - v->x_last) * j->seconds_per_step;

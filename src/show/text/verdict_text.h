@@ -10,6 +10,10 @@
 #include <stdio.h>
 
 extern const char *const tide_subject_names[]; /* by enum tide_subject */
+extern const char *const tide_rlimit_names[];  /* by enum tide_rlimit; NULL for none */
+
+/* The limit that the forecast is about: the process's own, the device's or the tree's. */
+double tide_judged_limit(const struct tide_judged *judged, const struct tide_assessment *assessment);
 
 /* One word: the verdict's name, or "peaks" if peaks rise over a floor that does not. */
 const char *tide_judged_word(const struct tide_judged *judged);
