@@ -17,6 +17,7 @@ enum {
 
 static const double among_the_largest = 0.5; /* of the largest: the kernel kills large processes */
 static const double at_the_limit = 0.8;      /* of the limit, at some look: the last pages come fast */
+static const double reached = 0.99;          /* of the limit, by the kernel's own peak */
 
 /* Returns NAN if it has no samples. */
 static double last_bytes(const struct tide_history_process *p)
@@ -124,20 +125,28 @@ static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns
     return false;
 }
 
-/* Finds the last limit of a cgroup that memory came near to, if there is one. */
+/* Finds the last limit of a cgroup that memory came near to, if there is one. A spike since the last look is
+ * only in the peak that the kernel keeps. */
 static void find_limit(const struct tide_history *h, struct tide_death *d)
 {
     int64_t from = d->t_ns - near_ns(h);
-    double most = 0;
-    for (size_t i = 0; i < h->tick_count && h->ticks[i].t_ns <= d->t_ns; i++)
-        if (h->ticks[i].t_ns >= from)
-            most = fmax(most, fmax((double)h->ticks[i].cgroup_bytes, (double)h->ticks[i].counted_bytes));
+    double most = 0, counted = 0, peak = 0;
+    for (size_t i = 0; i < h->tick_count && h->ticks[i].t_ns <= d->t_ns + near_ns(h); i++) {
+        const struct tide_tick *tick = &h->ticks[i];
+        peak = fmax(peak, (double)tick->cgroup_peak_bytes);
+        if (tick->t_ns < from || tick->t_ns > d->t_ns)
+            continue;
+        counted = fmax(counted, (double)tick->counted_bytes);
+        most = fmax(most, fmax(counted, (double)tick->cgroup_bytes));
+    }
     for (size_t i = h->limit_count; i-- > 0;) {
         const struct tide_limit *l = &h->limits[i];
         if (l->t_ns > d->t_ns || strncmp(l->name, "cgroup ", 7) != 0 || l->bytes <= 0 ||
-            most < at_the_limit * (double)l->bytes || is_replaced(h, i, from))
+            (most < at_the_limit * (double)l->bytes && peak < reached * (double)l->bytes) ||
+            is_replaced(h, i, from))
             continue;
         d->limit_bytes = (double)l->bytes;
+        d->grew_since = counted < at_the_limit * (double)l->bytes;
         tide_text_shown(l->name, d->limit_name, sizeof d->limit_name);
         return;
     }

@@ -20,9 +20,10 @@ struct tide_death {
     int signal;
     int64_t pid;
     int64_t t_ns;
-    double bytes;   /* private, at the last look before it freed everything; NAN: never seen */
-    double step;    /* the step that it was in; NAN: not known */
-    char name[128]; /* escaped, as the phase and the limit's name */
+    double bytes;    /* private, at the last look before it freed everything; NAN: never seen */
+    bool grew_since; /* OOM: the tree was well below the limit at that look */
+    double step;     /* the step that it was in; NAN: not known */
+    char name[128];  /* escaped, as the phase and the limit's name */
     char phase[64];
     double limit_bytes; /* OOM: the limit that was reached; NAN: not known, or the host's memory */
     char limit_name[96];

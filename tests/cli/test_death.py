@@ -58,6 +58,24 @@ def test_killed_by_the_kernel_at_a_limit(tidemark, tmp_path):
                      "limit_name": "cgroup /job memory.max"}
 
 
+def test_a_spike_since_the_last_look_was_at_the_limit_that_the_kernel_saw_reached(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=150 * MIB)
+    with sqlite3.connect(path) as db:
+        db.execute("insert into tick(id, t_ns, processes, rss_bytes, counted_bytes, cgroup_bytes, cgroup_peak_bytes) "
+                   "values (241, 60250000000, 0, 0, 0, 4096, ?)", (150 * MIB - 4096,))
+    assert first_line(tidemark, path) == ('tidemark: KILLED by the OOM killer: train.py[4711], last seen with 89.0 MiB, at step 59 '
+                                          'in phase "forward", at the limit of 150 MiB (cgroup /job memory.max)')
+
+
+def test_a_spike_during_the_last_look_is_not_its_size(tidemark, tmp_path):
+    """Its own memory is read first, that of the group later."""
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=150 * MIB)
+    with sqlite3.connect(path) as db:
+        db.execute("update tick set cgroup_bytes = ? where id = 240", (140 * MIB,))
+    line = first_line(tidemark, path)
+    assert "train.py[4711], last seen with 89.0 MiB, at step 59" in line and "at the limit of 150 MiB" in line
+
+
 def test_a_kill_for_want_of_host_memory_names_no_limit_that_was_not_reached(tidemark, tmp_path):
     line = first_line(tidemark, leaking(tmp_path, 137, OOM_NOTE, limit=900 * MIB))
     assert "KILLED by the OOM killer: train.py[4711] with 89.0 MiB" in line and "limit" not in line

@@ -536,7 +536,7 @@ static void put_death(struct tide_buf *b, const struct tide_death *d)
         tide_buf_format(b, "signal %d", d->signal);
     tide_buf_format(b, ": %s", d->name);
     if (isfinite(d->bytes))
-        tide_buf_format(b, " with %s", TIDE_SIZE(d->bytes));
+        tide_buf_format(b, d->grew_since ? ", last seen with %s" : " with %s", TIDE_SIZE(d->bytes));
     if (isfinite(d->step))
         tide_buf_format(b, ", at step %s", TIDE_COUNT(d->step));
     else if (d->t_ns >= 0)
