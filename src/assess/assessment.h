@@ -66,6 +66,8 @@ struct tide_judged {
     int64_t member;    /* for ROLE: id of one of its processes; else 0 */
     const char *role;  /* of its process or processes; lives in the assessment, unescaped; NULL: none */
     size_t members;    /* for ROLE and TREE: the most processes at one time */
+    size_t each;       /* for ROLE: so many of its processes leak, each while it lives; the verdict is that on
+                          the one with the middle rate */
     bool starting;     /* undecided, because what grew may be the program's start */
     bool unexplained;  /* undecided, because a sum rose but no process in it surely did */
     double room_bytes; /* undecided, because it rose without asking for more: what it had asked for but not

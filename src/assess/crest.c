@@ -5,15 +5,17 @@
  * takes more than the one before, the peaks will hit the limit. A line is fitted to the highest value of each
  * epoch. It counts if its slope is CREST_Z standard errors above zero, the rise matters against the level,
  * and the later half still rises. Above a floor that rose and stopped, it must rise by much more than the
- * floor did. Without epochs the same is asked of processes that come and go.
+ * floor did. Without epochs the same is asked of processes that come and go; and if they run one after
+ * another, whether each of them leaks: what they do is what one does that is started again and again.
  */
 #include "assess/assessment_private.h"
 #include "judge/fit.h"
 #include "judge/floor.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
+enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4, LEAKING_LEAST = 3 };
 
 static const double CREST_Z = 4;
 static const double MATTERS = 0.1; /* of the mean height: less is not reported */
@@ -93,6 +95,38 @@ static void say_generations(const struct tide_assessing *s, struct tide_judged *
                                      .returned = n};
 }
 
+/* If most processes of a role leak, one after another, as long as they live, the one with the middle rate
+ * stands for all. Only with steps: without them, what takes more and more until it has done its work (a
+ * compiler) looks the same. slopes has room for all. */
+static bool say_each_leaks(const struct tide_assessing *s, struct tide_judged *j, double *slopes)
+{
+    const struct tide_judged *middle = NULL;
+    size_t lived = 0, leaking = 0, role = s->role_of[j->member - 1];
+    const struct tide_judged *all = s->a->judged;
+    for (size_t i = 0; i < s->a->count; i++) {
+        if (all[i].subject != TIDE_SUBJECT_PROCESS || all[i].own_pages ||
+            s->role_of[all[i].process - 1] != role)
+            continue;
+        lived++;
+        if (all[i].verdict.kind == TIDE_LEAK)
+            slopes[leaking++] = all[i].verdict.slope;
+    }
+    if (!s->axis.is_steps || j->members > 1 || leaking < LEAKING_LEAST || 2 * leaking <= lived)
+        return false;
+    double median = tide_median(slopes, leaking);
+    for (size_t i = 0; i < s->a->count; i++)
+        if (all[i].subject == TIDE_SUBJECT_PROCESS && !all[i].own_pages &&
+            s->role_of[all[i].process - 1] == role && all[i].verdict.kind == TIDE_LEAK &&
+            (!middle || fabs(all[i].verdict.slope - median) < fabs(middle->verdict.slope - median)))
+            middle = &all[i];
+    j->each = leaking;
+    j->verdict = middle->verdict;
+    j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it ends before */
+    memcpy(j->phase, middle->phase, sizeof j->phase);
+    memcpy(j->jump_mark, middle->jump_mark, sizeof j->jump_mark);
+    return true;
+}
+
 /* True if a line through the peaks counts as a rise. */
 static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
 {
@@ -116,9 +150,11 @@ static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
 static void find_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes)
 {
     struct tide_crest rise;
-    size_t n = generations_of(s, j, bytes);
     bool grows = tide_verdict_grows(&j->verdict); /* more and more of them at once */
-    if (!grows && n >= GENERATIONS_LEAST && !fit_crest(bytes, n, &rise))
+    if (say_each_leaks(s, j, bytes) || grows)
+        return;
+    size_t n = generations_of(s, j, bytes);
+    if (n >= GENERATIONS_LEAST && !fit_crest(bytes, n, &rise))
         say_generations(s, j, bytes, NAN, n);
 }
 

@@ -465,6 +465,59 @@ static void processes_that_come_and_go_alike_are_spikes(void **state)
     assert_int_not_equal(compiling(20, text, sizeof text), TIDE_SPIKES);
 }
 
+/* A shell starts a trainer six times, which takes `more` KiB more in each of its first `until` steps.
+ * What it prints comes through the shell. */
+static struct tide_assessment *made_of_restarts(int64_t steps, int64_t more, int64_t until, char *text,
+                                                size_t size)
+{
+    struct made m = begin();
+    int64_t shell = add_process(&m, 100, 0, "sh", "sh"), step = 0;
+    limit(&m, "host memory", 60 * GIB);
+    for (int64_t life = 0; life < 6; life++) {
+        int64_t began_ns = m.t_ns, trainer = add_process(&m, 200 + life, shell, "python", "train.py");
+        for (int64_t i = 0; i < steps; i++) {
+            int64_t held = 20 * MIB + (i < until ? i : until) * more * 1024;
+            mark(&m, shell, TIDE_MARK_STEP, step++, "");
+            look(&m, 2, held + MIB);
+            sample(&m, shell, MIB);
+            sample(&m, trainer, held);
+        }
+        end_process(&m, trainer, 200 + life, shell, "python", "train.py", began_ns);
+    }
+    return finish(&m, text, size);
+}
+
+static void a_trainer_that_leaks_whenever_it_is_started_again_leaks(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = made_of_restarts(60, 500, 60, text, sizeof text);
+    const struct tide_judged *worst = &a->judged[0];
+    assert_int_equal(worst->subject, TIDE_SUBJECT_ROLE);
+    assert_int_equal(worst->verdict.kind, TIDE_LEAK);
+    assert_int_equal(worst->each, 6);
+    assert_true(fabs(worst->verdict.slope / (500 * 1024) - 1) < 0.02);
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    assert_non_null(strstr(text, "LEAK in 1 x train.py (6 in all)\n"));
+    assert_non_null(strstr(text, ", in each of 6 processes while it lives (the median)\n"));
+    assert_null(strstr(text, "limit ")); /* it ends before */
+    tide_assessment_free(a);
+}
+
+/* One is level from its fifth step on, and one ends when its growth may still be its start. */
+static void a_trainer_that_only_starts_whenever_it_is_started_again_does_not_leak(void **state)
+{
+    (void)state;
+    static const int64_t lives[][2] = {{60, 5}, {20, 20}};
+    for (size_t i = 0; i < 2; i++) {
+        char text[2048];
+        struct tide_assessment *a = made_of_restarts(lives[i][0], 500, lives[i][1], text, sizeof text);
+        assert_int_equal(find(a, TIDE_SUBJECT_ROLE)->verdict.kind, TIDE_SPIKES);
+        assert_int_equal(tide_assessment_exit_code(a), 0);
+        tide_assessment_free(a);
+    }
+}
+
 /* Workers that are forked one after another, three at once, from a parent of 400 MiB, of which only the first
  * few are read: what they have of their own, and how many there are at a time, is said of all. */
 static void forked_workers_that_come_and_go_are_counted_without_their_parents_pages(void **state)
@@ -635,6 +688,8 @@ int main(void)
         cmocka_unit_test(workers_that_are_first_seen_late_have_no_less_than_others),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
         cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
+        cmocka_unit_test(a_trainer_that_leaks_whenever_it_is_started_again_leaks),
+        cmocka_unit_test(a_trainer_that_only_starts_whenever_it_is_started_again_does_not_leak),
         cmocka_unit_test(forked_workers_that_come_and_go_are_counted_without_their_parents_pages),
         cmocka_unit_test(pages_that_workers_copy_are_said),
         cmocka_unit_test(a_parent_whose_workers_end_copies_nothing),

@@ -42,6 +42,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_text(json, "shape", tide_shape_name(v->shape));
     tide_json_text(json, "subject", j->shared ? "shared memory" : tide_subject_names[j->subject]);
     tide_json_text(json, "name", j->name);
+    tide_json_whole(json, "leaking_processes", j->each ? (double)j->each : NAN);
     tide_json_whole(json, "pid", j->pid > 0 ? (double)j->pid : NAN);
     tide_json_text(json, "axis", steps ? "step" : "second");
     tide_json_text(json, "sentence", sentence);

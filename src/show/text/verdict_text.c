@@ -129,6 +129,8 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     if (j->inside)
         tide_buf_format(b, " of what the program holds, while its memory stays at %s",
                         TIDE_SIZE(v->floor_last));
+    if (j->each)
+        tide_buf_format(b, ", in each of %zu processes while it lives (the median)", j->each);
 }
 
 /* Returns `then` for a run that has ended, otherwise `now`. */
