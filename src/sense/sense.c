@@ -389,12 +389,12 @@ static void find_limits(struct look *look)
         set_wandering_limit(look, "host memory",
                             (look->tick.counted_bytes + sense->host.available_bytes) / HOST_STEP * HOST_STEP);
     bool due = sense->rare_ns == TIDE_UNKNOWN || look->now_ns - sense->rare_ns >= rare_ns;
-    if (due) {
+    if (due)
         sense->rare_ns = look->now_ns;
+    if (due || look->now_ns - sense->base_ns < rare_ns) { /* programs get limits and groups at their start */
         read_rlimits(look);
-    }
-    if (due || look->now_ns - sense->base_ns < rare_ns) /* programs move into a group at their start */
         follow_cgroup(look);
+    }
 }
 
 static void look_at_gpus(struct look *look, struct tide_gpu_view *ret_view)

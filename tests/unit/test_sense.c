@@ -535,6 +535,22 @@ static void limits_of_a_process_are_recorded(void **state)
     assert_true(strstr(rows.text[0], "rlimit AS") || strstr(rows.text[1], "rlimit AS"));
 }
 
+/* A shell sets it and becomes the program, within the first seconds. */
+static void a_limit_that_a_process_gets_at_its_start_is_recorded(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_write("100/limits", "Max address space         unlimited            unlimited            bytes\n");
+    begin();
+    look();
+    fake_write("100/limits", "Max address space         2147483648           unlimited            bytes\n");
+    look();
+    open_reader();
+    struct text_rows rows = limits();
+    assert_int_equal(rows.count, 2);
+    assert_true(strstr(rows.text[0], "rlimit AS") || strstr(rows.text[1], "rlimit AS"));
+}
+
 static void kills_and_hits_of_the_limit_become_notes(void **state)
 {
     (void)state;
@@ -834,6 +850,7 @@ int main(void)
         TEST(a_limit_that_was_asked_for_is_recorded),
         TEST(the_limit_of_the_host_is_written_again_only_when_it_moved),
         TEST(limits_of_a_process_are_recorded),
+        TEST(a_limit_that_a_process_gets_at_its_start_is_recorded),
         TEST(kills_and_hits_of_the_limit_become_notes),
         TEST(kills_before_the_program_came_into_a_group_are_not_its_own),
         TEST(a_process_that_may_not_be_read_is_noted_once_and_escaped),
