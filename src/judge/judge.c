@@ -229,8 +229,8 @@ static void say_where_it_jumped(struct tide_judging *j, const struct tide_fit *f
         m--;
     while (m > 0 && j->moments.low[m - 1] >= half)
         m--;
-    size_t from =
-        isfinite(j->v->drop_x) ? moment_at(j, j->x[j->start]) : 0; /* before a drop does not count */
+    /* What was before a drop does not count. */
+    size_t from = isfinite(j->v->drop_x) ? moment_at(j, j->x[j->start]) : 0;
     m = first_mostly_up(&j->moments, from, m, half);
     j->v->jump_x = j->moments.x[m];
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
@@ -558,8 +558,8 @@ static bool was_like_before(const struct tide_floor *f, size_t end, double level
 }
 
 /* True if the windows at the end were left out of the floor as the beginning of a bump, and memory rises in
- * them: they may be the beginning of a leak. A spike that is going on, such as a last evaluation, jumps up.
- */
+ * them to where it hardly was before: they may be the beginning of a leak. A spike that is going on, such as
+ * a last evaluation, jumps up; the last tooth of a sawtooth comes no higher than the others. */
 static bool rises_at_end(const struct tide_judging *j)
 {
     const struct tide_floor *f = &j->floor;
@@ -569,9 +569,9 @@ static bool rises_at_end(const struct tide_judging *j)
     size_t from = end * f->moments / f->count, middle = (from + f->moments) / 2;
     if (end == f->count || f->moments - from < TIDE_END_MOMENTS + 1)
         return false;
-    double level = INFINITY;
-    for (size_t i = 0; i < f->count; i++)
-        level = f->kept[i] && (isinf(level) || f->bytes[i] > level) ? f->bytes[i] : level;
+    double level = -INFINITY;
+    for (size_t i = 0; i < end; i++)
+        level = f->kept[i] ? fmax(level, f->bytes[i]) : level;
     double first = share_under(j, from, middle, 0.5), last = share_under(j, middle, f->moments, 0.5);
     double height = last - level, before = share_under(j, 0, from, TIDE_END_ABOVE);
     return tide_judging_matters(j, last - first) && last - first >= TIDE_END_RISES * height &&
@@ -593,9 +593,7 @@ static void decide(struct tide_judging *j)
     if (enough && decide_after_drop(j, &drop))
         return;
     decide_by_shape(j);
-    bool unsettled = (j->v->kind == TIDE_FLAT && fell && !enough && rises_since(j, &drop)) ||
-                     (j->v->kind == TIDE_FLAT && rises_at_end(j));
-    if (unsettled)
+    if (j->v->kind == TIDE_FLAT && ((fell && !enough && rises_since(j, &drop)) || rises_at_end(j)))
         return tide_judging_say_undecided(j, &j->fits[TIDE_MODEL_LINE]);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
